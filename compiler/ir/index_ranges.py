@@ -93,12 +93,28 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
         case OpKind.REMAINDER if numbers and op.inputs[0] == operands[0] and numbers[0] > 0:
             _refuse_beyond(op, [0, numbers[0] - 1], low, high)
             yield operands[0], _held(fusion.value(operands[0]).dtype)
+        case OpKind.BITWISE_AND if numbers and numbers[0] >= 0:
+            _refuse_beyond(op, [0, numbers[0]], low, high)
+            yield operands[0], _held(fusion.value(operands[0]).dtype)
+        case OpKind.BITWISE_RIGHT_SHIFT if numbers and op.inputs[0] == operands[0] and 0 <= numbers[0] < _BITS:
+            step = 1 << int(numbers[0])
+            yield operands[0], (low * step, high * step + step - 1)
+        case OpKind.BITWISE_LEFT_SHIFT if numbers and op.inputs[0] == operands[0] and 0 <= numbers[0] < _BITS:
+            step = 1 << int(numbers[0])
+            yield operands[0], (-(-low // step), high // step)
         case _:
             raise _refused(op, "no range of what it is made of is known to keep an index in range")
 
 
+_BITS = 63
+"""Of the largest numbers: shifts by more leave nothing."""
+
+
 def _refused(op: Op, why: str) -> Unsupported:
-    fix = "Pass the index as an input, or make it of one by add, sub, mul, remainder, maximum and minimum with numbers."
+    fix = (
+        "Pass the index as an input, or make it of one by add, sub, mul, remainder, maximum and minimum, bitwise_and and "
+        "shifts with numbers."
+    )
     return Unsupported(f"operator {op.kind} ({op.output}): {why}", fix)
 
 
