@@ -112,8 +112,8 @@ _BITS = 63
 
 def _refused(op: Op, why: str) -> Unsupported:
     fix = (
-        "Pass the index as an input, or make it of one by add, sub, mul, remainder, maximum and minimum, bitwise_and and "
-        "shifts with numbers."
+        "Pass the index as an input, or make it of one by add, sub, mul, remainder, maximum and minimum, bitwise_and "
+        "and shifts with numbers."
     )
     return Unsupported(f"operator {op.kind} ({op.output}): {why}", fix)
 
