@@ -38,6 +38,8 @@ _INTEGERS = BITS - {DType.BOOL}
 
 def join_whole_numbers(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body with every such chain as one statement, where nothing but casts to integers reads what it makes."""
+    if not any(isinstance(s, Compute) and s.kind is OpKind.ROUND for s in walk(body)):
+        return body
     chains = {id(one.last): one for one in _chains(body)}
     wanted = _read_as_integers(body, chains.keys())
     chains = {key: one for key, one in chains.items() if one.last.target.name in wanted}
