@@ -135,12 +135,10 @@ def _read_as_integers(body: tuple[Stmt, ...], ends: Iterable[int]) -> frozenset[
                 other |= {x.name for x in s.operands if isinstance(x, Reg)}
             case Declare():
                 pass
-            case (
-                Convert(source=source, target=target)
-                | Compute(kind=OpKind.CAST, operands=(Reg() as source,), target=target)
-            ) if target.dtype in _INTEGERS:
-                other.add(target.name)
-                del source
+            case Convert() if s.target.dtype in _INTEGERS:
+                other.add(s.target.name)
+            case Compute(kind=OpKind.CAST) if s.target.dtype in _INTEGERS:
+                other.add(s.target.name)
             case _:
                 other |= set(registers_of(s))
     return frozenset(made - other)
