@@ -219,7 +219,8 @@ def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorT
         check.fault("in[0]", operand, f"an integer dtype for {name}", "Cast it to i32 or i64 first.")
         return None
     if operand.dtype == "bool" and name not in TAKES_BOOL:
-        check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")
+        fix = 'Say dtype "i64", which counts what is true, or cast' if name in TYPED_FOLDS else "Cast"
+        check.fault("in[0]", operand, f"a number dtype for {name}", f"{fix} it to i32 first.")
         return None
     return operand
 
