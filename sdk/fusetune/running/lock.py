@@ -40,6 +40,11 @@ class KernelLock(Wire):
     format: Literal["fusetune.kernels/1"] = "fusetune.kernels/1"
     kernels: Seq[LockedKernel] = ()
 
+    def names(self, fusion: Fusion, binding: Binding, card: str | None = None) -> bool:
+        """Whether it has a kernel of this key, for the card if one is named."""
+        key = key_of(fusion, binding)
+        return any((x.fingerprint, x.binding) == key and card in (None, x.card) for x in self.kernels)
+
 
 class LockedSource(ServiceSource):
     """The kernels that a lock names, out of a store: nothing is asked for, and what it does not name runs in eager."""

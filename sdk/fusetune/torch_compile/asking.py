@@ -1,0 +1,85 @@
+"""`regions_of`: what torch.compile would ask for, without asking anybody: for tunings ahead of time, and for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from fusetune.running.source import Key, key_of
+from fusetune.torch_compile.compiling import CompileBackend
+from fusetune.wire.binding import Binding
+from fusetune.wire.fusion import Fusion
+
+
+@dataclass(frozen=True)
+class RegionRequest:
+    """A fusion at a binding, the bytes that it moves in a step, in all its places, and the lines that it stands for."""
+
+    fusion: Fusion
+    binding: Binding
+    weight: float
+    lines: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = ", ".join(line.rpartition("/")[2] for line in self.lines)
+        return f"RegionRequest({len(self.fusion.ops)} operators, {self.weight:.0f} bytes, {lines})"
+
+
+def regions_of(
+    function: Callable[..., Any],
+    *args: Any,
+    gradients: bool = False,
+    options: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> tuple[RegionRequest, ...]:
+    """The distinct regions of a call of a function or a module, the heaviest first. The call is made once, in eager;
+    what torch.compile has compiled in this process is dropped, and is compiled again when it is called.
+
+    `gradients`: those of its backward too. `options`: as of torch.compile(backend="fusetune"). What a process asks for
+    on a card may differ in what torch does otherwise there, such as attention: trace there what is to run there.
+    """
+    source = _Noted()
+    backend = CompileBackend(source)
+    torch._dynamo.reset()
+    with torch.set_grad_enabled(gradients):
+        found = torch.compile(function, backend=backend, options=dict(options or {}))(*args, **kwargs)
+    if gradients:
+        _pull(pytree.tree_leaves(found), [*pytree.tree_leaves((args, kwargs)), *_parameters(function)])
+    lines: dict[Key, dict[str, None]] = {}
+    weights: dict[Key, float] = {}
+    for one in backend.proposed:
+        for choice in () if one.call is None else one.call.choices.values():
+            lines.setdefault(choice.key, {})[one.line] = None
+            weights[choice.key] = choice.weight
+    regions = [RegionRequest(f, b, weights[key], tuple(lines[key])) for key, (f, b) in source.asked.items()]
+    return tuple(sorted(regions, key=lambda region: (-region.weight, key_of(region.fusion, region.binding))))
+
+
+def _parameters(function: Any) -> list[torch.Tensor]:
+    return list(function.parameters()) if isinstance(function, torch.nn.Module) else []
+
+
+def _pull(results: list[Any], inputs: list[Any]) -> None:
+    """One backward, which changes no `grad`."""
+    made, given = ([x for x in side if isinstance(x, torch.Tensor) and x.requires_grad] for side in (results, inputs))
+    if made and given:
+        torch.autograd.grad(made, given, [torch.zeros_like(x) for x in made], allow_unused=True)
+
+
+class _Noted:
+    """A source that has nothing and asks nobody."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Key, tuple[Fusion, Binding]] = {}
+
+    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+        """Nothing."""
+        return None
+
+    def request(self, fusion: Fusion, binding: Binding, *, weight: float) -> None:
+        """Notes it."""
+        self.asked[key_of(fusion, binding)] = fusion, binding
