@@ -23,7 +23,7 @@ from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
 from compiler.emit.tensor_memory import on_tensor_memory
 from compiler.emit.text import total
-from compiler.emit.values import ELEMENT, compute, convert, parameter, reg
+from compiler.emit.values import ELEMENT, compute, convert, divisor, parameter, reg, whole_number
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import OpKind
@@ -78,6 +78,7 @@ from compiler.lower.sync_ir import (
 )
 from compiler.lower.tmem_ir import TmemCommit, TmemCopy
 from compiler.lower.traversal import expressions, walk
+from compiler.lower.whole_ir import Divisor, WholeNumber
 
 ENTRY = "fusetune_kernel"
 """Name of every generated kernel; of several launches `fusetune_kernel_0`, `fusetune_kernel_1`, …"""
@@ -158,10 +159,14 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= pieces_for_casts(s.source.dtype, s.target.dtype)
             case Index():
                 used.add("convert")
+            case Divisor() | WholeNumber():
+                used.add("whole")
             case ScanLanes() | ScanRun():
                 used |= {"scan"}
             case Fill() | Shuffle():
                 used |= pieces_for_folds(s.kind, s.dtype)
+            case AccumulateRun(of_sizes=True):
+                used.add("fold_sizes")
             case Accumulate() | AccumulateRun():
                 used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():
@@ -311,6 +316,10 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_cluster_wait();"]
         case Convert():
             return [convert(s)]
+        case Divisor():
+            return [f"const FtDivisor {s.name} = {divisor(s)};"]
+        case WholeNumber():
+            return [f"{reg(s.target)} = {whole_number(s)};"]
         case TmaLoad() | BulkLoad():
             return [bulk_load(s, _shared(s.target), _barrier(s.barrier), unrolled)]
         case TmaStore():

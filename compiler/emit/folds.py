@@ -60,7 +60,7 @@ def accumulate(s: Accumulate) -> list[str]:
 
 def accumulate_run(s: AccumulateRun) -> list[str]:
     """Pairs first, then the two halves of what is left."""
-    name = f"ft_fold_{s.kind}_run_{s.source.dtype}<{s.width}>"
+    name = f"ft_fold_{s.kind}{'_sizes' if s.of_sizes else ''}_run_{s.source.dtype}<{s.width}>"
     return [f"{reg(s.target)} = {name}({reg(s.target)}, &{reg(s.source)});"]
 
 

@@ -13,6 +13,7 @@ from compiler.ir.fusion import Literal, Number, Scalar
 from compiler.ir.ops import CARRIES, COMPARE, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert
 from compiler.lower.operands import NumberParameter, Reg
+from compiler.lower.whole_ir import Divisor, WholeNumber
 
 ELEMENT = {
     DType.F64: "double",
@@ -92,6 +93,21 @@ def convert(s: Convert) -> str:
         return f"{{ float wide[{s.width}]; {widened}(wide, {source}); {narrowed}({target}, wide); }}"
     pairs = ((at(s.target, i), at(s.source, i)) for i in range(s.width))
     return " ".join(f"{reg(t)} = {compute(Compute(OpKind.CAST, t, (x,), MathGrade.EXACT))};" for t, x in pairs)
+
+
+def divisor(s: Divisor) -> str:
+    """What is kept of a divisor."""
+    return f"ft_divisor({_as(s.value, DType.F32)}, {_bounds(s)})"
+
+
+def whole_number(s: WholeNumber) -> str:
+    """A whole number between two bounds, as i32."""
+    source = converted(s.source, DType.F32)
+    return f"ft_whole_quotient({source}, {s.divisor})" if s.divisor else f"ft_whole({source}, {_bounds(s)})"
+
+
+def _bounds(s: Divisor | WholeNumber) -> str:
+    return ", ".join(literal(bound, DType.F32) for bound in (s.low, s.high))
 
 
 def cast(text: str, source: DType, target: DType) -> str:

@@ -147,7 +147,11 @@ class Fusion:
 
     def producer(self, name: str) -> Op | None:
         """The op that makes `name`, or None for an input."""
-        return next((op for op in self.ops if op.output == name), None)
+        return self._makers.get(name)
+
+    @cached_property
+    def _makers(self) -> dict[str, Op]:
+        return {op.output: op for op in self.ops}
 
     @property
     def alias_places(self) -> dict[int, int]:

@@ -14,6 +14,7 @@ from compiler.dtypes import DType
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import CARRIES, CHOICES, EXTREMES, OpKind
+from compiler.ir.places import place_made_by
 from compiler.ir.scalars import read_by
 
 Range = tuple[int, int]
@@ -24,8 +25,8 @@ Range = tuple[int, int]
 def index_ranges(fusion: Fusion) -> Mapping[str, Range]:
     """The inputs that decide where something is read, and the range of each.
 
-    Raises Unsupported, by the operator, for an index that is computed from floats, or by what no range of its operands
-    follows from.
+    Raises Unsupported, by the operator, for an index that is computed from floats, but for the place of a row's extreme
+    one, of floats that nothing has rounded; or by what no range of its operands follows from.
     """
     wanted: dict[str, Range] = {}
     for op in reversed(fusion.ops):
@@ -46,12 +47,19 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
         return
     low, high = wanted[op.output]
     operands = op.tensor_inputs[:1] if op.kind in CHOICES else op.tensor_inputs
-    if any(fusion.value(name).dtype.is_float for name in operands):
-        raise _refused(op, "floats decide an index")
+    place = place_made_by(fusion, op)
+    if place is not None:
+        _refuse_beyond(op, [0, fusion.value(place.x).shape[place.dim] - 1], low, high)
+        _refuse_rounded(fusion, op, (place.x,))
+        return
     numbers = [x.value for x in op.inputs if isinstance(x, Literal)]
     if (low, high) == _held(fusion.value(op.output).dtype):  # whatever it is, what reads it keeps it in range
-        yield from ((name, _held(fusion.value(name).dtype)) for name in operands)
+        _refuse_rounded(fusion, op, operands)
+        whole = (name for name in operands if not fusion.value(name).dtype.is_float)
+        yield from ((name, _held(fusion.value(name).dtype)) for name in whole)
         return
+    if any(fusion.value(name).dtype.is_float for name in operands):
+        raise _refused(op, "floats decide an index")
     if read_by(op):
         raise _refused(op, "a scalar, which only a call tells, decides an index")
     match op.kind:
@@ -87,16 +95,49 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
         case OpKind.REMAINDER if numbers and op.inputs[0] == operands[0] and numbers[0] > 0:
             _refuse_beyond(op, [0, numbers[0] - 1], low, high)
             yield operands[0], _held(fusion.value(operands[0]).dtype)
+        case OpKind.BITWISE_AND if numbers and numbers[0] >= 0:
+            _refuse_beyond(op, [0, numbers[0]], low, high)
+            yield operands[0], _held(fusion.value(operands[0]).dtype)
+        case OpKind.BITWISE_RIGHT_SHIFT if numbers and op.inputs[0] == operands[0] and 0 <= numbers[0] < _BITS:
+            step = 1 << int(numbers[0])
+            yield operands[0], (low * step, high * step + step - 1)
+        case OpKind.BITWISE_LEFT_SHIFT if numbers and op.inputs[0] == operands[0] and 0 <= numbers[0] < _BITS:
+            step = 1 << int(numbers[0])
+            yield operands[0], (-(-low // step), high // step)
         case _:
             raise _refused(op, "no range of what it is made of is known to keep an index in range")
 
 
+_BITS = 63
+"""Of the largest numbers: shifts by more leave nothing."""
+
+
 def _refused(op: Op, why: str) -> Unsupported:
     fix = (
-        "Pass the index as an input, or make it of one by abs, or by add, sub, mul, remainder, maximum and minimum "
-        "with numbers."
+        "Pass the index as an input, or make it of one by abs, or by add, sub, mul, remainder, maximum, minimum, "
+        "bitwise_and and shifts with numbers."
     )
     return Unsupported(f"operator {op.kind} ({op.output}): {why}", fix)
+
+
+def _refuse_rounded(fusion: Fusion, op: Op, operands: tuple[str, ...]) -> None:
+    """An index that floats decide has one answer where no operator has rounded them, or one cast alone."""
+    if not all(_is_told(fusion, name, {}) for name in operands):
+        raise _refused(op, "floats that are rounded decide an index, of which there is more than one right one")
+
+
+def _is_told(fusion: Fusion, name: str, known: dict[str, bool]) -> bool:
+    """Whether a value follows from the inputs bit by bit: of floats moved, cast, compared and chosen among, and of all
+    that is made of integers."""
+    if name not in known:
+        op = fusion.producer(name)
+        rounds = op is not None and fusion.value(name).dtype.is_float and op.kind.row.rounds and op.kind not in _TOLD
+        known[name] = not rounds and (op is None or all(_is_told(fusion, x, known) for x in op.tensor_inputs))
+    return known[name]
+
+
+_TOLD = frozenset({OpKind.CAST, OpKind.IOTA, OpKind.FULL})
+"""What rounds once, in one way."""
 
 
 def _held(dtype: DType) -> Range:
@@ -131,12 +172,31 @@ def _moved(op: Op, number: int, low: int, high: int) -> Range:
 def _halves(fusion: Fusion, operands: tuple[str, ...], low: int, high: int) -> tuple[Range, Range]:
     """Of the two sides of a sum: positions have their own range, what is left is for the other side."""
     for place, name in enumerate(operands):
-        made = fusion.producer(name)
-        while made is not None and made.kind in CARRIES and made.kind not in CHOICES and len(made.inputs) == 1:
-            made = fusion.producer(made.tensor_inputs[0])
-        if made is not None and made.kind is OpKind.IOTA:
-            top = fusion.value(made.output).shape[made.dims[0]] - 1
+        top = _last_place(fusion, name)
+        if top is not None:
             own, other = (0, top), (low, high - top)
             return (other, own) if place else (own, other)
     half = (high - low) // 2
     return (low, low + half), (0, high - low - half)
+
+
+def _last_place(fusion: Fusion, name: str) -> int | None:
+    """The greatest of the positions that a value holds, moved or cast to a wider type since; None for what is no
+    position."""
+    op = fusion.producer(name)
+    while op is not None and (_widens(fusion, op) or (len(op.inputs) == 1 and op.kind in CARRIES - CHOICES)):
+        op = fusion.producer(op.tensor_inputs[0])
+    if op is None or fusion.value(op.output).dtype.is_float:
+        return None
+    if op.kind is OpKind.IOTA:
+        return fusion.value(op.output).shape[op.dims[0]] - 1
+    place = place_made_by(fusion, op)
+    return None if place is None else fusion.value(place.x).shape[place.dim] - 1
+
+
+def _widens(fusion: Fusion, op: Op) -> bool:
+    """Whether an operator casts integers to a type that holds all of theirs."""
+    if op.kind is not OpKind.CAST or fusion.value(op.output).dtype.is_float:
+        return False
+    source, target = (fusion.value(x).dtype for x in (op.tensor_inputs[0], op.output))
+    return not source.is_float and _held(target)[0] <= _held(source)[0] and _held(source)[1] <= _held(target)[1]

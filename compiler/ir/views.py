@@ -7,7 +7,7 @@ reshapes, permutes, slices and broadcasts one map that is as short as its parts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler.ir.expr import Expr, Var, const, var
@@ -44,6 +44,33 @@ def within(index: Expr, low: int, high: int) -> Within:
     """The bound low <= index < high, with the constant of the index moved to the other sides."""
     moved = index.const if all(c > 0 for _, c in index.terms) else index.lo
     return Within(index - moved, low - moved, high - moved)
+
+
+def narrowed(view: View, bounds: Sequence[Within]) -> View:
+    """The view as short as its bounds allow: inside of them it is what it was, and elsewhere it is not used.
+
+    Of a cut row of heads, say, an index within one half is one of its head, and of no other row.
+    """
+    ranges: dict[Var, tuple[int, int]] = {}
+    for bound in bounds:
+        match bound.index:
+            case Expr(terms=((Var() as v, 1),), const=0):
+                low, high = ranges.get(v, (0, v.extent))
+                ranges[v] = max(low, bound.low), min(high, bound.high)
+            case _:
+                pass
+    inner = {v: Var(f"{v.name}_inside", high - low) for v, (low, high) in ranges.items() if high > low}
+    moved = {v: var(inside) + ranges[v][0] for v, inside in inner.items()}
+    back = {inside: var(v) - ranges[v][0] for v, inside in inner.items()}
+    return tuple(_shorter(e, moved, back) for e in view)
+
+
+def _shorter(e: Expr, moved: Mapping[Var, Expr], back: Mapping[Var, Expr]) -> Expr:
+    """The expression without the quotients that ranges settle; itself where some are left, of what may be negative."""
+    found = e.substitute(moved)
+    if any(not isinstance(atom, Var) and Expr(((atom, 1),)).variables & back.keys() for atom, _ in found.terms):
+        return e
+    return found.substitute(back)
 
 
 def position(dim: int, extent: int) -> Var:

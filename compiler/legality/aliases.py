@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from compiler.analysis.loops.axes import dimension_sizes
 from compiler.errors import Violation
 from compiler.ir.id_exprs import Shift, Split, Window
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import MOVES
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.legality.rules import Schedule, structure_rule
-from compiler.schedule.aliases import aliased_inputs, aliased_reads
+from compiler.schedule.aliases import aliased_inputs, aliased_reads, is_for_the_first
 
 
 @structure_rule
@@ -34,18 +36,20 @@ def aliased_inputs_are_read_for_what_is_written_there(s: Schedule) -> Iterator[V
 def aliased_inputs_are_read_once(s: Schedule) -> Iterator[Violation]:
     """Every element is loaded by one thread, or by one copy of the copy engine, in one block: another that loads it as
     well waits for nothing, and may come after the write. So a load has an axis on every dimension of blocks and, if
-    threads load, of threads (own rule)."""
+    threads load, of threads; or the first alone loads, where it alone stores what is made of it (own rule)."""
     used = [p for p, sizes in dimension_sizes(s.sf).items() if any(n.value > 1 for n in sizes)]
     for op, t in _loads(s):
         wanted = [p for p in used if p.is_block or (p.is_thread and not op.via.takes_tiles)]
         missing = [p for p in wanted if all(a.is_broadcast for a in t.axes_of(p))]
+        if t.memory is MemoryType.LOCAL and op.kind in MOVES:
+            missing = [p for p in missing if not is_for_the_first(s.sf, t.name, p)]
         for p in missing:
             yield Violation(
                 "aliased_inputs_are_read_once",
                 f"{t.name}, of an input that is written into",
                 f"the same in all of {p}",
                 "one load of each element",
-                "Give the load an axis on every dimension of the launch.",
+                "Give the load an axis on every dimension of the launch, or use it for what is stored there alone.",
             )
 
 

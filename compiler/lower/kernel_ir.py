@@ -41,6 +41,7 @@ from compiler.lower.sync_ir import (
     WaitStores,
 )
 from compiler.lower.tmem_ir import TmemStmt
+from compiler.lower.whole_ir import Divisor, WholeNumber
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,12 +267,16 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True)
 class AccumulateRun:
-    """target = kind(target, source[i]) for i < width, in any order and in packed instructions; the width is even."""
+    """target = kind(target, source[i]) for i < width, in any order and in packed instructions; the width is even.
+
+    `of_sizes`: of the elements without their signs, in a target of f32.
+    """
 
     kind: OpKind
     target: Reg
     source: Reg
     width: int
+    of_sizes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,6 +429,8 @@ Stmt = (
     | ClusterArrive
     | ClusterWait
     | Convert
+    | Divisor
+    | WholeNumber
     | TmaLoad
     | TmaStore
     | BulkLoad

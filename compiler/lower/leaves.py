@@ -44,7 +44,13 @@ from compiler.lower.run_loads import is_written, place_in, straddling_load, whol
 from compiler.lower.scans import lower_scan
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.tensor_memory import lower_tmem_copy
-from compiler.lower.thread_predicates import by_computing_threads, by_storing_threads, loading_blocks, storing_blocks
+from compiler.lower.thread_predicates import (
+    by_computing_threads,
+    by_first_threads,
+    by_storing_threads,
+    loading_blocks,
+    storing_blocks,
+)
 from compiler.lower.turns import counted, turns_of
 
 
@@ -122,6 +128,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             guarded = inside_shared(facts, op, replace(store, source=source), _open_bounds(facts, t, scope))
             return (declared, copied, by_storing_threads(facts, t, guarded))
         moved = inside_shared(facts, op, _move(facts, op, t, scope), _open_bounds(facts, t, scope))
+        if isinstance(moved, GlobalLoad) and moved.is_written:
+            return (by_first_threads(facts, t, moved),)
         by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
         return (by_threads(facts, t, moved),)
     operands = tuple(x if isinstance(x, Number) else _read(facts, op, x) for x in op.inputs)

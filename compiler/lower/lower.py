@@ -24,6 +24,7 @@ from compiler.lower.passes.peeled_steps import peel_steps
 from compiler.lower.passes.settled_conditions import settle_conditions
 from compiler.lower.passes.setup_sync import drop_redundant_setup_sync
 from compiler.lower.passes.shared_draws import share_draws
+from compiler.lower.passes.whole_numbers import join_whole_numbers
 from compiler.lower.passes.whole_vectors import ask_for_whole_vectors
 from compiler.lower.traversal import expressions, walk
 
@@ -96,7 +97,7 @@ def _passed(sf: ScheduledFusion, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     body = load_covered_vectors(body, aligned)
     for each_pass in _PACKING:
         body = each_pass(body)
-    return fuse_products(body, {op.output for op in sf.ops if op.is_term})
+    return join_whole_numbers(fuse_products(body, {op.output for op in sf.ops if op.is_term}))
 
 
 def _fits_32_bits(e: Expr) -> bool:

@@ -89,6 +89,7 @@ from compiler.lower.tmem_ir import (
     WaitTmemLoads,
     WaitTmemStores,
 )
+from compiler.lower.whole_ir import Divisor, WholeNumber
 
 
 def kernel_ir_text(kernel: Kernel) -> str:
@@ -155,6 +156,11 @@ def _lines(s: Stmt) -> list[str]:
             return [f"{_typed(s.target)} = {s.kind}({', '.join(operands)}){grade}"]
         case Convert():
             return [f"convert {_typed(s.target, s.width)} = {_typed(s.source, s.width)}"]
+        case Divisor():
+            return [f"{s.name} = divisor {_operand(s.value)}, {s.low} to {s.high}"]
+        case WholeNumber():
+            by = f" / {s.divisor}" if s.divisor else ""
+            return [f"{_typed(s.target)} = whole number {_reg(s.source)}{by}, {s.low} to {s.high}"]
         case Index():
             return [f"{_typed(s.target)} = index {_free(s.value)}"]
         case Fill():
@@ -163,7 +169,8 @@ def _lines(s: Stmt) -> list[str]:
             guards = f" if {_all(s.guards)}" if s.guards else ""
             return [f"{_typed(s.target)} = {s.kind} with {_reg(s.source)}{guards}"]
         case AccumulateRun():
-            return [f"{_typed(s.target)} = {s.kind} with each of {_reg(s.source, s.width)}"]
+            sizes = "the size of " if s.of_sizes else ""
+            return [f"{_typed(s.target)} = {s.kind} with {sizes}each of {_reg(s.source, s.width)}"]
         case Opaque():
             return [f"forget {s.name}"]
         case Shuffle():

@@ -38,6 +38,13 @@ def storing_threads(facts: Facts, t: TensorView) -> tuple[Less, ...]:
     return (*lacking, *computing_threads(facts, t))
 
 
+def first_threads(facts: Facts, t: TensorView) -> tuple[Less, ...]:
+    """Conditions under which a thread is the one that loads its part of `t`, of blocks that have the same too."""
+    nest = facts.indexing.nest
+    lacking = (Less(_index(p, n), const(1)) for p, n in nest.dims.items() if n > 1 and nest.extent_on(t, p) is None)
+    return (*lacking, *computing_threads(facts, t))
+
+
 def computing_threads(facts: Facts, t: TensorView) -> tuple[Less, ...]:
     """Conditions under which a thread has a part of `t`: an index inside its extent in every dimension that is wider
     for other tensors (nvFuser, parallel dimension map)."""
@@ -81,6 +88,12 @@ def by_storing_threads(facts: Facts, t: TensorView, store: Stmt) -> Stmt:
     """The store, by the threads that carry it out."""
     conditions = storing_threads(facts, t)
     return If(conditions, (store,)) if conditions else store
+
+
+def by_first_threads(facts: Facts, t: TensorView, load: Stmt) -> Stmt:
+    """The load, by one thread for each element; who has the same in registers is left without it."""
+    conditions = first_threads(facts, t)
+    return If(conditions, (load,)) if conditions else load
 
 
 def by_computing_threads(facts: Facts, t: TensorView, access: Stmt) -> Stmt:

@@ -8,7 +8,8 @@ from typing import Any
 
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Number
-from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
+from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Opaque, ScanLanes, ScanRun, Shuffle, Stmt
+from compiler.lower.operands import Reg
 
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -50,6 +51,35 @@ def expressions(node: Any) -> Iterator[Expr]:
     elif is_dataclass(node) and not isinstance(node, Var):
         for x in fields(node):
             yield from expressions(getattr(node, x.name))
+
+
+def registers_of(node: Any) -> Iterator[str]:
+    """The register arrays that a statement names, as often as it does; of one with a body, not those inside."""
+    match node:
+        case Loop() | Elected() | If():
+            pass
+        case Reg() | Declare() | Fill() | Opaque() | Shuffle():
+            yield node.name
+        case tuple():
+            for x in node:
+                yield from registers_of(x)
+        case _ if is_dataclass(node) and not isinstance(node, (Expr, Var, Number)):
+            for x in fields(node):
+                yield from registers_of(getattr(node, x.name))
+
+
+def registers_set(body: tuple[Stmt, ...]) -> Iterator[str]:
+    """The register arrays that statements set, or begin."""
+    for s in walk(body):
+        target = getattr(s, "target", None)
+        if isinstance(s, Shuffle | Fill | Declare):
+            yield s.name
+        elif isinstance(s, ScanLanes):
+            yield from (s.before.name, s.total.name)
+        elif isinstance(target, Reg):
+            yield target.name
+            if isinstance(s, ScanRun):
+                yield s.running.name
 
 
 def each(name: str, count: int, body: Callable[[Expr], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:

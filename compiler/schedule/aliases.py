@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr
+from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import CHOICES, ELSEWHERE, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import identity
@@ -62,6 +63,20 @@ def unloaded_reads(sf: ScheduledFusion) -> Iterator[AliasedRead]:
         elif not read.stray or (read.output, read.source) not in as_it_is:
             as_it_is[read.output, read.source] = read
     yield from as_it_is.values()
+
+
+def is_for_the_first(sf: ScheduledFusion, name: str, dimension: ParallelType) -> bool:
+    """Whether all that is made of a tensor, which varies along no such dimension, is stored by the first of its threads
+    or blocks alone: then it alone needs what it was made of. Registers alone lead from the one to the other."""
+    for op in sf.consumers(name):
+        made = sf.tensor(op.output)
+        if any(not axis.is_broadcast for axis in made.axes_of(dimension)):
+            return False
+        if made.memory is not MemoryType.GLOBAL and (
+            made.memory is not MemoryType.LOCAL or not is_for_the_first(sf, op.output, dimension)
+        ):
+            return False
+    return True
 
 
 def late_reads(

@@ -18,6 +18,7 @@ from compiler.ir.views import (
     View,
     Within,
     depends_on,
+    narrowed,
     position,
     reshaped,
     source_index,
@@ -28,7 +29,7 @@ from compiler.schedule.start_groups import groups_of
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
 from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
-from compiler.schedule.start_requests import Part, Request, accumulator, narrowest, one_to_one
+from compiler.schedule.start_requests import Part, Request, accumulator, narrowest, one_to_one, pieces, through
 from compiler.schedule.start_scans import scan_needs
 from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view, scanned_dims
 
@@ -86,7 +87,7 @@ class StartBuild:
         source = self.tensor(Request(name, output_view(self.fusion, space, name, number), part))
         stored = self.stored_name(name, number)
         if source != stored:
-            self.add(OpKind.COPY, (source,), part, v.dtype, name=stored)
+            self.add(OpKind.COPY, (source,), part, v.dtype, name=stored, is_store=True)
         dims = output_dims(self.fusion, space, name)
         strides = self.stored_strides(name, tuple(space.whole[d] for d in dims))
         t = replace(global_tensor(stored, self.shape(part), v.dtype, strides, v.align), end=space.end(dims))
@@ -167,14 +168,14 @@ class StartBuild:
         if op.kind in SCANS:
             return (scan_needs(self.fusion, self.space, op, request),)
         if op.kind in VIEWS or op.kind in FOLDS:
-            return (replace(request, value=op.tensor_inputs[0], view=self.through(op, request.view)),)
+            return (replace(request, value=op.tensor_inputs[0], view=through(self.fusion, op, request.view)),)
         if op.kind is OpKind.CAT:
-            return tuple(piece for piece, _ in self.pieces(op, request))
+            return tuple(piece for piece, _ in pieces(self.fusion, op, request))
         if op.kind is OpKind.PAD:
             inside = inside_a_pad(self.fusion, op, request)
             return () if inside is None else (inside,)
         if op.kind in RANDOM:
-            return tuple(replace(request, value=x, view=()) for x in op.tensor_inputs)
+            return tuple(replace(request, value=x, view=(), within=()) for x in op.tensor_inputs)
         if op.kind in POINTWISE or op.kind in (OpKind.COPY, OpKind.IOTA, OpKind.FULL):
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
@@ -236,33 +237,12 @@ class StartBuild:
             )
         return bounds
 
-    def pieces(self, op: Op, request: Request) -> list[tuple[Request, int]]:
-        """The operands of a concatenation that the view can reach, each with its first index along the dimension."""
-        dim, found, start = op.dims[0], [], 0
-        index = request.view[dim]
-        for name in op.tensor_inputs:
-            end = start + self.fusion.value(name).shape[dim]
-            if index.lo < end and index.hi >= start:
-                inside = within(index, start, end)
-                bounds = request.within if inside.is_sure else (*request.within, inside)
-                view = tuple(e - start if d == dim else e for d, e in enumerate(request.view))
-                piece = replace(request, value=name, view=view, within=tuple(dict.fromkeys(bounds)))
-                found.append((piece, start))
-            start = end
-        return found
-
-    def through(self, op: Op, view: View) -> View:
-        """The view of the operand of a view operator that is `view` of its result."""
-        source = self.fusion.value(op.tensor_inputs[0]).shape
-        result = self.fusion.value(op.output).shape
-        kind = op.kind if op.kind in VIEWS else OpKind.RESHAPE
-        return source_index(kind, op.dims, op.start, source, result, view, op.step)
-
     # Tensors ---------------------------------------------------------------------------------------------------------
 
     def make(self, request: Request, needs: list[str]) -> str:
         op = self.made_by.get(request.value)
         if op is None:
+            request = replace(request, view=narrowed(request.view, request.within))
             return self.taken(request, needs) if request.rows else self.input_view(request)
         if op.kind in CHOICES:
             return needs[0]
@@ -315,7 +295,8 @@ class StartBuild:
         else:
             own = space.index(self.dims_of(request.part))
             name = name if self.fusion.value(name).shape == self.shape(request.part) and request.view == own else ""
-        return name if name and name not in self.tensors and not request.within else None
+        is_whole = not (request.within or request.rows)
+        return name if name and name not in self.tensors and is_whole else None
 
     def fold(self, op: Op, part: Part, operand: str) -> str:
         """The reduction itself, in its accumulator's dtype."""
@@ -345,11 +326,11 @@ class StartBuild:
 
     def joined(self, op: Op, request: Request, tensors: list[str]) -> str:
         """The operands of a concatenation, one after the other: each is taken below where the next one starts."""
-        pieces, index, dtype = self.pieces(op, request), request.view[op.dims[0]], self.dtype(op.output)
+        parts, index, dtype = pieces(self.fusion, op, request), request.view[op.dims[0]], self.dtype(op.output)
         out = tensors[-1]
         if len(tensors) > 1:
             along = self.position(index, request.part)
-        for tensor, (_, start) in zip(reversed(tensors[:-1]), reversed(pieces[1:]), strict=True):
+        for tensor, (_, start) in zip(reversed(tensors[:-1]), reversed(parts[1:]), strict=True):
             self.joints.append((index, start))
             below = self.add(OpKind.LT, (along, Literal(float(start))), request.part, DType.BOOL)
             out = self.add(OpKind.WHERE, (below, tensor, out), request.part, dtype)
@@ -458,11 +439,12 @@ class StartBuild:
         grade: MathGrade = MathGrade.EXACT,
         is_term: bool = False,
         start: int = 0,
+        is_store: bool = False,
     ) -> str:
         name = name or f"w{len(self.ops)}"
         op = TensorOp(kind, inputs, name, dims, grade=grade, start=start, view=view, within=within, is_term=is_term)
         kinds = self.kinds(op, part)
-        if kind is not OpKind.COPY and self.is_stored(op.output) and IterKind.BROADCAST in kinds:
+        if not is_store and self.is_stored(op.output) and IterKind.BROADCAST in kinds:
             # What is stored has elements along every axis; others read the value as it is.
             op = replace(op, output=f"w{len(self.ops)}")
         name = op.output

@@ -8,7 +8,7 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import FOLDS, RANDOM, SCANS, OpKind
-from compiler.ir.views import View, chosen_index, row_variable
+from compiler.ir.views import View, chosen_index, narrowed, row_variable
 from compiler.schedule.start_requests import Request
 
 _MADE_OF_PLACES = FOLDS | SCANS | RANDOM | {OpKind.IOTA, OpKind.FULL}
@@ -27,9 +27,13 @@ class Choices:
         """What a TAKE or GATHER reads of its first operand."""
         table, index = op.tensor_inputs
         extent = self.fusion.value(table).shape[op.dims[0]]
-        rank = len(self.fusion.value(index).shape)
+        sizes = self.fusion.value(index).shape
+        rank = len(sizes)
         _, chosen = chosen_index(op.kind, op.dims[0], rank, Expr(), request.view)
-        wanted = replace(request, value=index, view=chosen)
+        chosen = narrowed(chosen, request.within)
+        # An index that is there wherever it is looked for needs no bounds: what it chooses has them.
+        is_there = all(e.lo >= 0 and e.hi < n for e, n in zip(chosen, sizes, strict=True))
+        wanted = replace(request, value=index, view=chosen, within=() if is_there else request.within)
         row = self.rows.setdefault((wanted, extent), row_variable(len(self.rows), extent))
         view, _ = chosen_index(op.kind, op.dims[0], rank, var(row), request.view)
         return replace(request, value=table, view=view, rows=tuple(dict.fromkeys((*request.rows, row))))

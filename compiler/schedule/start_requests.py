@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Var
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import EXTREMES, SUMS, OpKind
-from compiler.ir.views import View, Within
+from compiler.ir.ops import EXTREMES, SUMS, VIEWS, OpKind
+from compiler.ir.views import View, Within, source_index, within
 
 _WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
 """Casts between floats that are exact, of types that have packed instructions (PTX ISA, max.bf16x2)."""
@@ -84,3 +84,26 @@ def narrowest(fusion: Fusion, op: Op, name: str) -> str:
         if (narrow, wide) in _WIDENED:
             return made.tensor_inputs[0]
     return name
+
+
+def pieces(fusion: Fusion, op: Op, request: Request) -> list[tuple[Request, int]]:
+    """The operands of a concatenation that the view can reach, each with its first index along the dimension."""
+    dim, found, start = op.dims[0], [], 0
+    index = request.view[dim]
+    for name in op.tensor_inputs:
+        end = start + fusion.value(name).shape[dim]
+        if index.lo < end and index.hi >= start:
+            inside = within(index, start, end)
+            bounds = request.within if inside.is_sure else (*request.within, inside)
+            view = tuple(e - start if d == dim else e for d, e in enumerate(request.view))
+            piece = replace(request, value=name, view=view, within=tuple(dict.fromkeys(bounds)))
+            found.append((piece, start))
+        start = end
+    return found
+
+
+def through(fusion: Fusion, op: Op, view: View) -> View:
+    """The view of the operand of a view operator that is `view` of its result."""
+    source, result = (fusion.value(name).shape for name in (op.tensor_inputs[0], op.output))
+    kind = op.kind if op.kind in VIEWS else OpKind.RESHAPE
+    return source_index(kind, op.dims, op.start, source, result, view, op.step)

@@ -130,16 +130,17 @@ class Elementwise(Generic[T, S]):
         return self._op("minimum", x, y)
 
     def pow(self, x: T | S | Number, y: T | S | Number) -> T:
-        """`x` to the power `y`. To 2, 0.5, -0.5 and -1 it is a square, a root, or 1 divided by, as in torch."""
+        """`x` to the power `y`. To 2, 0.5, -0.5 and -1 it is a square, a root, or 1 divided by, as in torch. Integers
+        wrap; to less than 0 they are 0, but 1 and -1."""
         plain = _POWERS.get(y) if isinstance(y, int | float) else None
         return self._op("pow", x, y) if plain is None else self._op(plain, x)
 
     def floor_divide(self, x: T | S | Number, y: T | S | Number) -> T:
-        """Of integers, rounded down; -1 by zero."""
+        """The quotient rounded down; by zero -1 of integers, and of floats as `div`."""
         return self._op("floor_divide", x, y)
 
     def remainder(self, x: T | S | Number, y: T | S | Number) -> T:
-        """Of integers, with the sign of `y`: what `floor_divide` leaves; -1 by zero."""
+        """What `floor_divide` leaves, with the sign of `y`; by zero -1 of integers, and NaN of floats."""
         return self._op("remainder", x, y)
 
     def bitwise_and(self, x: T | S | Number, y: T | S | Number) -> T:

@@ -58,7 +58,7 @@ class Fusion(wire.Fusion):
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A value of the fusion that `builder` is making; `+ - * /` make further ones with tensors and numbers."""
+    """A value of the fusion that `builder` is making; `+ - * / // % **` make further ones with tensors and numbers."""
 
     builder: FusionBuilder = field(repr=False)
     name: str
@@ -99,6 +99,24 @@ class Tensor:
 
     def __rtruediv__(self, other: ByValue | Number) -> Tensor:
         return self.builder.div(other, self)
+
+    def __floordiv__(self, other: Tensor | ByValue | Number) -> Tensor:
+        return self.builder.floor_divide(self, other)
+
+    def __rfloordiv__(self, other: ByValue | Number) -> Tensor:
+        return self.builder.floor_divide(other, self)
+
+    def __mod__(self, other: Tensor | ByValue | Number) -> Tensor:
+        return self.builder.remainder(self, other)
+
+    def __rmod__(self, other: ByValue | Number) -> Tensor:
+        return self.builder.remainder(other, self)
+
+    def __pow__(self, other: Tensor | ByValue | Number) -> Tensor:
+        return self.builder.pow(self, other)
+
+    def __rpow__(self, other: ByValue | Number) -> Tensor:
+        return self.builder.pow(other, self)
 
     def __matmul__(self, other: Tensor) -> Tensor:
         return self.builder.matmul(self, other)
@@ -165,6 +183,20 @@ class ByValue:
     builder: FusionBuilder = field(repr=False)
     name: str
     dtype: ScalarName
+
+    def _alone(self, other: object) -> Any:
+        """Of a tensor beside it the tensor makes the operator; with anything else there is none."""
+        if isinstance(other, Tensor):
+            return NotImplemented
+        fix = "Work it out before the call, and pass the result as a scalar."
+        raise InvalidFusion((Problem(self.name, f"scalar {self.name!r} in arithmetic without a tensor", "one", fix),))
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _alone
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _alone
+
+    def __neg__(self) -> NoReturn:
+        self._alone(None)
+        raise AssertionError("a scalar has no arithmetic of its own")
 
 
 _OWN_NAME = "__fusetune_"

@@ -10,7 +10,7 @@ from compiler.arch import REGISTER_BYTES
 from compiler.ir.expr import Div, Expr, Mod, unmarked
 from compiler.ir.ops import MOVES, MathGrade
 from compiler.lower import kernel_ir as k
-from compiler.lower import sync_ir, tmem_ir
+from compiler.lower import sync_ir, tmem_ir, whole_ir
 
 _ADDRESS_ISSUES = 1
 
@@ -36,7 +36,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
         case k.Accumulate():
             return 1 + len(s.guards)
         case k.AccumulateRun():
-            return s.width / 2 + 2
+            return s.width / 2 * (2 if s.of_sizes else 1) + 2
         case k.Shuffle():
             return 2 * len(s.masks) * s.elems
         case k.ScanLanes():
@@ -51,6 +51,10 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return s.elems
         case k.Convert():
             return max(1, s.width / 2)
+        case whole_ir.Divisor():
+            return _DIVISOR_ISSUES
+        case whole_ir.WholeNumber():
+            return _WHOLE_ISSUES + (_QUOTIENT_ISSUES if s.divisor else 0)
         case k.GlobalLoad(straddles=True):
             shifts = _shift_issues(s.width * s.target.dtype.nbytes, s.target.dtype.nbytes)
             return 2 * (1 + _ADDRESS_ISSUES) + shifts + _division_issues(s.offset)
@@ -117,6 +121,9 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
         case _:
             assert_never(s)
 
+
+_WHOLE_ISSUES, _QUOTIENT_ISSUES, _DIVISOR_ISSUES = 3, 5, 30
+"""Of a rounding between bounds, of the quotient before it, and of what that takes of its divisor (SASS of sm_90a)."""
 
 _DIVISION_ISSUES = 4
 """A quotient or remainder by a constant that is no power of two (SASS of sm_90a)."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Reg
-from compiler.lower.traversal import walk
+from compiler.lower.traversal import registers_set
 
 
 def invariant_divisions(body: tuple[k.Stmt, ...]) -> frozenset[int]:
@@ -38,16 +38,4 @@ def _in_loops(body: tuple[k.Stmt, ...], loops: tuple[k.Loop, ...]) -> Iterator[k
 
 def _is_same(operand: Reg, loop: k.Loop) -> bool:
     """Whether all turns of the loop read the same."""
-    return loop.var not in operand.offset.variables and operand.name not in set(_set_in(loop.body))
-
-
-def _set_in(body: tuple[k.Stmt, ...]) -> Iterator[str]:
-    """Names of register arrays that statements set."""
-    for s in walk(body):
-        target = getattr(s, "target", None)
-        if isinstance(s, k.Shuffle | k.Fill | k.Declare):
-            yield s.name
-        elif isinstance(s, k.ScanLanes):
-            yield from (s.before.name, s.total.name)
-        elif isinstance(target, Reg):
-            yield target.name
+    return loop.var not in operand.offset.variables and operand.name not in set(registers_set(loop.body))

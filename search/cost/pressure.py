@@ -13,7 +13,7 @@ from typing import Any
 
 from compiler.arch import REGISTER_BYTES
 from compiler.lower import kernel_ir as k
-from compiler.lower import sync_ir
+from compiler.lower import sync_ir, whole_ir
 from compiler.lower.operands import Reg
 
 
@@ -122,6 +122,8 @@ _STATEMENTS = (
     k.Accumulate,
     k.AccumulateRun,
     k.Index,
+    whole_ir.Divisor,
+    whole_ir.WholeNumber,
 )
 """Statements with register operands."""
 

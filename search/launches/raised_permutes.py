@@ -9,8 +9,10 @@ reductions fold what is permuted already. Reshapes stop a permute: it stays behi
 
 from __future__ import annotations
 
+from collections import Counter
+
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, OpKind
+from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, SCANS, OpKind
 from search.launches.writer import Writer
 
 Order = tuple[int, ...]
@@ -18,18 +20,20 @@ Order = tuple[int, ...]
 
 _ELEMENTWISE = POINTWISE | {OpKind.COPY}
 
-_ALONG_DIMS = frozenset({OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL})
+_ALONG_DIMS = SCANS | {OpKind.SLICE, OpKind.FLIP, OpKind.PAD, OpKind.CAT, OpKind.IOTA, OpKind.FULL}
 """Operators whose results have the dimensions of their operands, in their order."""
 
 
 def raise_permutes(fusion: Fusion) -> Fusion | None:
-    """The fusion with its permutes as near to the inputs as they can be; None where no reduction comes before one."""
+    """The fusion with its permutes as near to the inputs as they can be; None where no reduction comes before one, and
+    where floats would be added up twice, in two orders of dimensions: of two sums of the same terms the last bits may
+    differ, and who reads both would see it."""
     if not _folds_before_permutes(fusion):
         return None
     work = _Raising(fusion, Writer(fusion))
     for name in fusion.outputs:
         work.writer.names[name] = work.value(name, tuple(range(len(fusion.value(name).shape))))
-    return work.writer.fusion()
+    return None if work.adds_twice else work.writer.fusion()
 
 
 def _folds_before_permutes(fusion: Fusion) -> bool:
@@ -49,6 +53,16 @@ class _Raising:
         self.source = source
         self.writer = writer
         self._known: dict[tuple[str, Order], str] = {}
+
+    @property
+    def adds_twice(self) -> bool:
+        """Whether some sum or product of floats is asked for in several orders."""
+        orders = Counter(name for name, _ in self._known)
+        rounding = ROUNDING_FOLDS | SCANS
+        return any(
+            orders[op.output] > 1 and op.kind in rounding and self.source.value(op.output).dtype.is_float
+            for op in self.source.ops
+        )
 
     def value(self, name: str, order: Order) -> str:
         """The value `name` of the source, permuted."""

@@ -65,7 +65,10 @@ def test_binary_operators_mean_what_torch_says(kind: OpKind, xp: ModuleType) -> 
     left, right = (np.array(x).ravel() for x in np.meshgrid(VALUES, VALUES))
     fusion = fusion_of([{"op": kind.value, "in": ["x0", "x1"], "out": "y"}], [[left.size], [right.size]], "y")
     (found,) = evaluate(fusion, [in_module(left, xp), in_module(right, xp)], xp, rounds=False)
-    expected = torch_call(kind)(torch.from_numpy(left), torch.from_numpy(right)).numpy()
+    operands = [torch.from_numpy(x) for x in (left, right)]
+    if kind in (OpKind.FLOOR_DIVIDE, OpKind.REMAINDER):  # torch's loop over vectors has NaN for quotients beyond f64
+        operands = [torch.stack([x, x], 1)[:, 0] for x in operands]
+    expected = torch_call(kind)(*operands).numpy()
     rtol = 0.0 if kind.row.f64 is None else 4e-16  # the last bit of a function is its library's
     np.testing.assert_allclose(np.asarray(found), expected, rtol=rtol, atol=0.0)
     assert_signs(kind, np.asarray(found), expected)

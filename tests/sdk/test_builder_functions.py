@@ -44,6 +44,9 @@ FLOATS: list[tuple[str, Make, Torch]] = [
         (f"pow {y}", lambda f, x, low, high, y=y: f.pow(x, y), lambda x, low, high, y=y: x.pow(y))
         for y in (2, 0.5, -0.5, -1, 1, 0, 3, -2, 1.5, math.inf)
     ),
+    ("whole quotients", lambda f, x, low, high: f.floor_divide(x, high), lambda x, low, high: x // high),
+    ("remainders", lambda f, x, low, high: f.remainder(x, low), lambda x, low, high: x % low),
+    ("whole quotients by a number", lambda f, x, low, high: f.floor_divide(x, -0.3), lambda x, low, high: x // -0.3),
     ("pow of a number", lambda f, x, low, high: f.pow(1.5, x), lambda x, low, high: torch.pow(1.5, x)),
     (
         "exact gelu",
@@ -88,8 +91,6 @@ def test_a_clamp_without_bounds_is_refused() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda f, x: f.floor_divide(x, 2), "floor(div(x, y))"),
-        (lambda f, x: f.remainder(x, 2), "mul(floor(div(x, y)), y)"),
         (lambda f, x: f.bitwise_and(x, 1), "Cast it to i32"),
         (lambda f, x: f.bitwise_not(f.cast(x, "bool")), ""),
         (lambda f, x: f.bitwise_left_shift(f.cast(x, "bool"), 1), "Cast it to i32"),

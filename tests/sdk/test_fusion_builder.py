@@ -63,6 +63,9 @@ def test_repr_shows_the_graph() -> None:
         pytest.param(lambda x, y: 2.5 * x, "mul", [2.5, "x"], id="mul"),
         pytest.param(lambda x, y: 1 / y, "div", [1, "y"], id="div"),
         pytest.param(lambda x, y: 3 + y, "add", [3, "y"], id="radd"),
+        pytest.param(lambda x, y: 7 // y, "floor_divide", [7, "y"], id="floordiv"),
+        pytest.param(lambda x, y: x % y, "remainder", ["x", "y"], id="mod"),
+        pytest.param(lambda x, y: x**3, "pow", ["x", 3], id="pow"),
         pytest.param(lambda x, y: -x, "neg", ["x"], id="neg"),
         pytest.param(lambda x, y: abs(x), "abs", ["x"], id="abs"),
         pytest.param(lambda x, y: x @ y, "matmul", ["x", "y"], id="matmul"),
@@ -99,6 +102,8 @@ def test_every_operator_of_the_format_is_a_method() -> None:
 REFUSED: list[tuple[str, Callable[[FusionBuilder, Tensor, Tensor], Any], str, str]] = [
     ("shapes differ", lambda f, x, b: x + b, "ops[1].in[1]", "broadcast_to"),
     ("unknown dtype", lambda f, x, b: x.cast("f33"), "ops[1].dtype", "one of these"),  # type: ignore[arg-type]
+    ("a scalar alone", lambda f, x, b: f.scalar("s") * 2, "s", "before the call"),
+    ("a scalar negated", lambda f, x, b: -f.scalar("s"), "s", "before the call"),
     ("no such dimension", lambda f, x, b: x.sum((2,)), "ops[1].dims[0]", "is there"),
     ("name taken", lambda f, x, b: f.input("x", (1,), "f32"), "inputs[2].name", "Rename"),
     ("bad symbol", lambda f, x, b: f.input("q", ("2M",), "f32"), "inputs[2].shape[0]", "Rename the symbol"),

@@ -37,11 +37,18 @@ ELEMENTWISE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "isinf": lambda x: torch.isinf(x).float(),
     "isfinite": lambda x: torch.isfinite(x).float(),
     "logical_not": lambda x: torch.logical_not(x).float(),
+    "mish": torch.nn.functional.mish,
+    "hardswish": torch.nn.functional.hardswish,
+    "hardsigmoid": torch.nn.functional.hardsigmoid,
+    "nan_to_num": lambda x: torch.nan_to_num(x, posinf=4.0, neginf=-4.0).clamp(-4.0, 4.0),
+    "fmod": lambda x: torch.fmod(x, torch.full_like(x, 1.5)),
+    "hypot": lambda x: torch.hypot(x, torch.full_like(x, 1.5)),
+    "fake_quantize": lambda x: (x / 0.25).round().clamp(-4, 4) * 0.25,
     "leaky_relu": lambda x: torch.nn.functional.leaky_relu(x, 0.25),
 }
 
 
-INEXACT = ("softplus", "elu", "cosh", "sinh", "tan", "erfc")
+INEXACT = ("softplus", "elu", "cosh", "sinh", "tan", "erfc", "mish", "hardswish", "hardsigmoid", "hypot")
 """Made of functions that round."""
 
 
@@ -64,7 +71,11 @@ def carried_out(recipe: str, x: np.ndarray) -> np.ndarray:
     known |= {dtype: dtype for dtype in ("f32", "i64")} | {
         "slope": 0.25,
         "alpha": 1.0,
+        "scale": 0.25,
+        "low": -4.0,
+        "high": 4.0,
         "x": f.input("x", x.shape, "f32"),
+        "y": f.full(x.shape, 1.5, "f32"),
     }
     result = None
     for name, call in calls(recipe):
@@ -77,7 +88,7 @@ def carried_out(recipe: str, x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_a_recipe_is_what_torch_does(name: str) -> None:
-    x = SPECIAL if name.startswith("is") else NUMBERS
+    x = SPECIAL if name.startswith("is") or name == "nan_to_num" else NUMBERS
     want = ELEMENTWISE[name](torch.from_numpy(x)).numpy()
     near = 1e-6 if name in INEXACT else 0
     np.testing.assert_allclose(carried_out(RECIPE_OF[name], x), want, rtol=near, atol=near)

@@ -64,6 +64,8 @@ def only_problem(document: dict[str, Any]) -> Problem:
         ("torch.multiply", "Did you mean mul?"),
         ("Add", "Did you mean add?"),
         ("addd", "Did you mean add?"),
+        ("nll_loss", "neg(gather(p, index))"),
+        ("histc", "leave it out and pass its result as an input"),
     ],
 )
 def test_an_operator_that_is_none_gets_a_name_or_a_recipe(name: str, says: str) -> None:

@@ -102,6 +102,30 @@ def quotients(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pai
     return xp.where(pole, xp.full_like(low, -math.inf), low), xp.where(pole, xp.full_like(high, math.inf), high)
 
 
+def whole_quotients(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+    """Of a quotient of floats that is rounded down: at the corners, anything beside a pole."""
+    x, y = operands
+    low, high = _hull([f(a, b) for a, b in product(x, y)], xp)
+    return _beside_a_pole(low, high, y, xp)
+
+
+def remainders(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
+    """Of what such a quotient leaves: between 0 and the divisor, and at the ends where the quotient is one number."""
+    x, y = operands
+    is_one = (y[0] == y[1]) & (xp.floor(x[0] / y[0]) == xp.floor(x[1] / y[1])) & (xp.abs(x[1]) < _EXACT_INTEGER)
+    at_low, at_high = f(x[0], y[0]), f(x[1], y[1])
+    is_one = (is_one & (at_low <= at_high)) | ((y[0] == y[1]) & ((x[0] == x[1]) | (y[0] == 0)))
+    none = xp.zeros_like(y[0])
+    low, high = xp.where(is_one, at_low, xp.minimum(y[0], none)), xp.where(is_one, at_high, xp.maximum(y[1], none))
+    return _beside_a_pole(low, high, y, xp)
+
+
+def _beside_a_pole(low: Array, high: Array, y: Pair, xp: Any) -> Pair:
+    """Anything where a divisor may be zero."""
+    pole = (y[0] <= 0) & (y[1] >= 0) & ((y[0] != y[1]) | (xp.signbit(y[0]) != xp.signbit(y[1])))
+    return xp.where(pole, xp.full_like(low, -math.inf), low), xp.where(pole, xp.full_like(high, math.inf), high)
+
+
 def reciprocals(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of one divided by the operand."""
     (x,) = operands

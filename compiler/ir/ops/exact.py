@@ -19,7 +19,18 @@ def exact_gelu_erf(xp: Any, x: Any) -> Any:
 
 def exact_pow(xp: Any, x: Any, y: Any) -> Any:
     """C's function, of arrays alone: numpy and torch write roots and squares for some lone numbers."""
-    return xp.pow(x, xp.broadcast_to(y, x.shape)) if x.shape else xp.pow(xp.broadcast_to(x, y.shape), y)
+    x, y = (x, xp.broadcast_to(y, x.shape)) if x.shape else (xp.broadcast_to(x, y.shape), y)
+    return xp.pow(x, y) if x.dtype == xp.float64 else _whole_power(xp, x, y)
+
+
+def _whole_power(xp: Any, x: Any, y: Any) -> Any:
+    """Of integers, by squares, which wrap; to less than 0 of 1 and -1 what it is, and 0 of all others."""
+    found, square, left = xp.ones_like(x), x, xp.where(y < 0, xp.zeros_like(y), y)
+    while bool((left > 0).any()):
+        found = xp.where((left & 1) == 1, found * square, found)
+        square, left = square * square, left >> 1
+    sign = xp.where((y & 1) == 1, x, xp.ones_like(x))
+    return xp.where(y < 0, xp.where(xp.abs(x) == 1, sign, xp.zeros_like(x)), found)
 
 
 def shift_within(xp: Any, x: Any, by: Any, most: Any) -> Any:
@@ -38,13 +49,38 @@ def exact_right_shift(xp: Any, x: Any, by: Any) -> Any:
 
 
 def exact_floor_divide(xp: Any, x: Any, y: Any) -> Any:
-    """Rounded down; -1 by zero. The least integer by -1 wraps to itself."""
+    """Rounded down. Of integers -1 by zero, and the least one by -1 wraps to itself."""
+    if x.dtype == xp.float64:
+        return _whole_quotient(xp, x, y)
     plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
     return xp.where(y == 0, xp.full_like(x, -1), xp.where(y == -1, -x, xp.floor_divide(x, plain)))
 
 
+def _left(xp: Any, x: Any, y: Any) -> Any:
+    """What a quotient of floats rounded to zero leaves. Of torch on a CPU by its loop over strided elements: the one
+    over vectors gives NaN where the quotient is larger than f64 can be."""
+    if getattr(x, "is_cpu", False):
+        x, y = (xp.stack([a, a], -1)[..., 0] for a in (x, y))
+    return xp.fmod(x, y)
+
+
+def _whole_quotient(xp: Any, x: Any, y: Any) -> Any:
+    """Of floats, by what is left of them, so that a quotient just below a whole number is not rounded up to it. By zero
+    as a quotient."""
+    rest = _left(xp, x, y)
+    found = (x - rest) / y
+    found = xp.where((rest != 0) & ((y < 0) != (rest < 0)), found - 1.0, found)
+    down = xp.floor(found)
+    down = xp.where(found - down > 0.5, down + 1.0, down)  # a quotient that is whole, rounded
+    down = xp.where(found == 0, xp.copysign(xp.zeros_like(found), x / y), down)
+    return xp.where(y == 0, x / y, down)
+
+
 def exact_remainder(xp: Any, x: Any, y: Any) -> Any:
-    """What the quotient that is rounded down leaves; it has the sign of `y`; -1 by zero."""
+    """What the quotient that is rounded down leaves; it has the sign of `y`. By zero -1 of integers, NaN of floats."""
+    if x.dtype == xp.float64:
+        rest = _left(xp, x, y)
+        return xp.where((rest != 0) & ((y < 0) != (rest < 0)), rest + y, rest)
     plain = xp.where((y == 0) | (y == -1), xp.ones_like(y), y)
     return xp.where(y == 0, xp.full_like(x, -1), xp.remainder(x, plain))
 

@@ -142,7 +142,7 @@ class OpKind(StrEnum):
     CEIL = "ceil", whole(lambda xp, x: xp.ceil(x))
     TRUNC = "trunc", whole(lambda xp, x: xp.trunc(x))
 
-    # Of integers: their bits and whole quotients --------------------------------------------------------------------
+    # Of integers: their bits ----------------------------------------------------------------------------------------
 
     BITWISE_NOT = "bitwise_not", of_bits(1, lambda xp, x: ~x)
     BITWISE_AND = "bitwise_and", of_bits(2, lambda xp, x, y: x & y)
@@ -150,8 +150,34 @@ class OpKind(StrEnum):
     BITWISE_XOR = "bitwise_xor", of_bits(2, lambda xp, x, y: x ^ y)
     BITWISE_LEFT_SHIFT = "bitwise_left_shift", of_bits(2, exact_left_shift, INTEGERS)
     BITWISE_RIGHT_SHIFT = "bitwise_right_shift", of_bits(2, exact_right_shift, INTEGERS)
-    FLOOR_DIVIDE = "floor_divide", of_bits(2, exact_floor_divide, INTEGERS, FunctionCost(24, 24))
-    REMAINDER = "remainder", of_bits(2, exact_remainder, INTEGERS, FunctionCost(24, 24))
+
+    # Whole quotients, and what they leave ---------------------------------------------------------------------------
+
+    FLOOR_DIVIDE = (
+        "floor_divide",
+        OpRow(
+            OpClass.BINARY,
+            2,
+            reference=exact_floor_divide,
+            ends=ends.whole_quotients,
+            ends_of_integers=ends.unordered,
+            cost=FunctionCost(24, 24),
+            zero=Zero.TOLD,
+            jumps=True,
+        ),
+    )
+    REMAINDER = (
+        "remainder",
+        OpRow(
+            OpClass.BINARY,
+            2,
+            reference=exact_remainder,
+            ends=ends.remainders,
+            ends_of_integers=ends.unordered,
+            cost=FunctionCost(24, 24),
+            jumps=True,
+        ),
+    )
 
     # Transcendental functions, roots and quotients -------------------------------------------------------------------
 
@@ -240,9 +266,9 @@ class OpKind(StrEnum):
         OpRow(
             OpClass.BINARY,
             2,
-            takes=FLOATS,
             reference=exact_pow,
             ends=ends.powers,
+            ends_of_integers=ends.unordered,
             exact=library(8 * ULP, 2 * LEAST),
             f64=IN_F64,
             cost=FunctionCost(70, 70, special=2),

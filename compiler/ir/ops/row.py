@@ -106,7 +106,7 @@ class OpRow:
 
     arity: None for one or more operands. takes: the types of its operands.
     reference: the exact function. ends: its least and greatest result for operands between two ends each; None where
-    the verifier has a rule of its own (where, casts).
+    the verifier has a rule of its own (where, casts). ends_of_integers: of integers, where these wrap otherwise.
     exact: the form of IEEE operations and of the library's functions; None where its result is the exact one, rounded.
     approx: approximate instructions that keep nearly all bits of f32. coarse: `tanh.approx`, for results stored in 16
     bits only. None where there is no such form. f64: as `exact`, in f64.
@@ -127,6 +127,7 @@ class OpRow:
     takes: frozenset[DType] = NUMBERS
     reference: Reference | None = None
     ends: Ends | None = None
+    ends_of_integers: Ends | None = None
     exact: MathForm | None = None
     approx: MathForm | None = None
     coarse: MathForm | None = None

@@ -2,7 +2,7 @@
 
     unrolled loop k { x[k] = rand(element e + k) }   ->   declare words; unrolled loop k { x[k] = rand(…) by words }
 
-where e is a multiple of four, or of two. Every number is what it was.
+where e is a multiple of four, or of two, and all turns have one seed and one offset. Every number is what it was.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from compiler.dtypes import DType
 from compiler.ir.expr import const
 from compiler.ir.ops import OpKind
 from compiler.lower.kernel_ir import Compute, Declare, Elected, If, Loop, SharedCall, Stmt
+from compiler.lower.operands import Reg
+from compiler.lower.traversal import registers_set
 
 WORDS = 4
 """Of a call (Philox 4x32)."""
@@ -51,6 +53,10 @@ def _in_loop(loop: Loop) -> tuple[Stmt, ...]:
 def _group(s: Compute, loop: Loop) -> int:
     """How many turns in a row share a call, counted from the first: 4, 2 or 1."""
     if s.element is None or not loop.unroll or not loop.trip.is_const:
+        return 1
+    states = [x for x in s.operands if isinstance(x, Reg)]
+    own = set(registers_set(loop.body))
+    if any(loop.var in x.offset.variables or x.name in own for x in states):
         return 1
     first, *others = (s.element.substitute({loop.var: const(k)}) for k in range(loop.trip.const))
     if not others or any(e - first != const(k) for k, e in enumerate(others, 1)):

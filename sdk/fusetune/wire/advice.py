@@ -66,7 +66,7 @@ _RECIPES: dict[str, str] = {
     "elu": "Write where(gt(x, 0), x, mul(expm1(x), alpha)).",
     "erfc": "Write sub(1, erf(x)), which loses digits where the result is small.",
     "erfinv": "Leave it out, and pass its result as an input.",
-    "fmod": "Write sub(x, mul(trunc(div(x, y)), y)) of floats, which rounds where x is much larger than y.",
+    "fmod": "Write mul(remainder(abs(x), abs(y)), sign(x)).",
     "hardtanh": "Write minimum(maximum(x, -1), 1).",
     "isfinite": 'Write lt(abs(x), "inf").',
     "isinf": 'Write eq(abs(x), "inf").',
@@ -109,11 +109,47 @@ _RECIPES: dict[str, str] = {
     "dropout": "Write where(ge(rand(shape, seed, offset), p), mul(x, 1 / (1 - p)), 0), or pass a mask as an input.",
     "conv": "Leave it out, and pass its result as an input.",
     "cumprod": "Leave it out, and pass its result as an input: of what runs along a dimension there is cumsum.",
+    "bernoulli": "Write lt(rand(shape, seed, offset), p).",
+    "cosine_similarity": "Write div(sum(mul(a, b), dims), sqrt(mul(sum(square(a), dims), sum(square(b), dims)))).",
+    "count_nonzero": "Write sum(ne(x, 0), dims) with dtype i64.",
+    "cross_entropy": (
+        "Write s = sub(x, broadcast_to(amax(x, dims))), p = sub(s, broadcast_to(log(sum(exp(s), dims)))), then "
+        "neg(gather(p, index)) and its mean(x, dims)."
+    ),
+    "dequantize": "Write mul(cast(x), scale).",
+    "diff": "Write sub(a, b) of two results of slice(x).",
+    "eye": "Write cast(x) of eq(a, b) of two iota(shape, dim), of the columns and the rows.",
+    "fake_quantize": "Write mul(minimum(maximum(round(div(x, scale)), low), high), scale).",
+    "fft": "Leave it out, and pass its result as an input; of complex numbers two tensors.",
+    "hardsigmoid": "Write div(minimum(relu(add(x, 3)), 6), 6).",
+    "hardswish": "Write div(mul(x, minimum(relu(add(x, 3)), 6)), 6).",
+    "huber_loss": "Write d = abs(sub(x, y)), where(lt(d, 1), mul(square(d), 0.5), sub(d, 0.5)) and its mean(x, dims).",
+    "hypot": "Write sqrt(add(square(x), square(y))).",
+    "interpolate": "Leave it out, and pass its result as an input; by whole factors write broadcast_to(x) with a "
+    "dimension more, then reshape(x).",
+    "mish": "Write mul(x, tanh(add(maximum(x, 0), log1p(exp(neg(abs(x))))))).",
+    "mse_loss": "Write mean(square(sub(x, y)), dims).",
+    "nan_to_num": "Write where(ne(x, x), 0, minimum(maximum(x, low), high)).",
+    "one_hot": "Write cast(x) of eq(iota(shape, dim), broadcast_to(index)).",
+    "outer": "Write mul(broadcast_to(a), broadcast_to(b)).",
+    "pixel_shuffle": "Write reshape(x), permute(x) and reshape(x).",
+    "quantize": "Write cast(x) of minimum(maximum(round(div(x, scale)), low), high).",
+    "randn": "Leave it out, and pass its result as an input; from 0 to 1 there is rand(shape, seed, offset).",
+    "unbind": "Write slice(x) of each, then reshape(x) without the dimension.",
 }
 """Operators that ours make up. What is written like a call is an operator of ours."""
 
 _LIKE_RECIPES: dict[str, str] = {
     "clamp": "clip clamp_min clamp_max",
+    "cross_entropy": "nll_loss",
+    "fft": "fft_fft rfft ifft complex view_as_complex",
+    "huber_loss": "smooth_l1_loss",
+    "interpolate": "upsample_nearest2d upsample_bilinear2d grid_sample",
+    "outer": "meshgrid ger",
+    "pixel_shuffle": "pixel_unshuffle channel_shuffle unfold fold",
+    "quantize": "quantize_per_tensor quantize_per_channel",
+    "fake_quantize": "fake_quantize_per_tensor_affine",
+    "randn": "normal multinomial randint",
     "conv": "conv1d conv2d conv3d convolution max_pool2d avg_pool2d",
     "cumprod": "cummax cummin logcumsumexp",
     "atan": "asin acos atan2",
@@ -170,6 +206,9 @@ DTYPE_ADVICE: dict[str, str] = {name: advice for names, advice in _NO_DTYPES.ite
 """By dtypes that there are not, what to do."""
 
 
+_LEFT_OUT = "Make it of these, or leave it out and pass its result as an input. "
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A sentence that proposes the name most like `name`, or nothing."""
     close = difflib.get_close_matches(name, list(known), n=2)
@@ -177,9 +216,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def for_operator(name: str, known: Iterable[str]) -> str:
-    """A sentence with what to write instead of an operator that is none, or nothing."""
+    """A sentence with what to write instead of an operator that is none."""
     as_dtype = DTYPE_OF.get(_plain(name))
-    return f"Write cast(x) to {as_dtype}. " if as_dtype else _advice(name, tuple(known), OP_OF, RECIPE_OF)
+    if as_dtype:
+        return f"Write cast(x) to {as_dtype}. "
+    return _advice(name, tuple(known), OP_OF, RECIPE_OF) or _LEFT_OUT
 
 
 def for_dtype(name: str, known: Iterable[str]) -> str:

@@ -36,13 +36,12 @@ TruthName = Literal["any", "all"]
 ArgName = Literal["argmax", "argmin"]
 FLOAT_ONLY = frozenset({
     "exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean",
-    "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf", "pow",
+    "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf",
 })  # fmt: skip
 """Operators without a meaning on integers: `div` is for floats (docs/contracts.md, "Fusion"); others give floats."""
 
 INTEGER_ONLY = frozenset({
     "bitwise_not", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
-    "floor_divide", "remainder",
 })  # fmt: skip
 """Operators without a meaning on floats."""
 

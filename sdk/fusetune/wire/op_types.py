@@ -208,12 +208,6 @@ def _number_fits(number: Number, dtype: DTypeName, position: int, check: OpCheck
     return integer_fits(number, dtype, f"in[{position}]", f"as the other operand is {dtype}", fix, check)
 
 
-_OF_FLOATS = {
-    "floor_divide": "Write floor(div(x, y)) of floats.",
-    "remainder": "Write sub(x, mul(floor(div(x, y)), y)) of floats, which rounds where x is much larger than y.",
-}
-
-
 def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorType | None:
     """Arithmetic keeps the dtype, where it has a meaning."""
     if _lacks(name, operand, check):
@@ -222,11 +216,11 @@ def _arithmetic_dtype(name: str, operand: TensorType, check: OpCheck) -> TensorT
         check.fault("in[0]", operand, f"a float dtype for {name}", "Cast it to f32 first.")
         return None
     if name in INTEGER_ONLY and operand.dtype in FLOATS:
-        fix = _OF_FLOATS.get(name, "Cast it to i32 or i64 first.")
-        check.fault("in[0]", operand, f"an integer dtype for {name}", fix)
+        check.fault("in[0]", operand, f"an integer dtype for {name}", "Cast it to i32 or i64 first.")
         return None
     if operand.dtype == "bool" and name not in TAKES_BOOL:
-        check.fault("in[0]", operand, f"a number dtype for {name}", "Cast it to i32 first.")
+        fix = 'Say dtype "i64", which counts what is true, or cast' if name in TYPED_FOLDS else "Cast"
+        check.fault("in[0]", operand, f"a number dtype for {name}", f"{fix} it to i32 first.")
         return None
     return operand
 

@@ -284,16 +284,19 @@ class Intervals:
             if kind is OpKind.SUB:
                 return self._wide(value), self._wide(value)
             kind, ends = OpKind.SQUARE, ends[:1]
-        low, high = self._rule(kind, ends)
+        low, high = self._rule(kind, ends, of_integers=not dtype.is_float)
         if kind is OpKind.FMA and dtype is DType.F64:  # the product too was rounded, and the sum may leave little of it
             lost = self._largest(*ends[0]) * self._largest(*ends[1]) * FLOAT_FORMATS[dtype].unit_roundoff
             low, high = low - lost, high + lost
         return low, high
 
-    def _rule(self, kind: OpKind, ends: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    def _rule(
+        self, kind: OpKind, ends: Sequence[tuple[Array, Array]], *, of_integers: bool = False
+    ) -> tuple[Array, Array]:
         """What the operator's row says of operands between these ends."""
-        assert kind.row.ends is not None, f"{kind} has no ends"
-        return kind.row.ends(lambda *x: exact(kind, x, self.xp), ends, self.xp)
+        rule = (kind.row.ends_of_integers if of_integers else None) or kind.row.ends
+        assert rule is not None, f"{kind} has no ends"
+        return rule(lambda *x: exact(kind, x, self.xp), ends, self.xp)
 
     def _where(self, value: Array, condition: Bounded, x: Bounded, y: Bounded) -> Bounded:
         xp = self.xp

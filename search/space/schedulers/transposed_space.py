@@ -9,7 +9,7 @@ from math import gcd, prod
 
 from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr, Var
-from compiler.ir.ops import REDUCTIONS, VIEWS, OpKind
+from compiler.ir.ops import REDUCTIONS, SCANS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import identity
 from search.space.schedulers.row_shape import chosen_refusal
@@ -132,9 +132,10 @@ class TransposedSpace:
 
 def transposed_space(sf: ScheduledFusion) -> TransposedSpace | str:
     """The space of an unscheduled fusion, or why the two-dimensional tile scheduler does not take it."""
-    folded = next((op for op in sf.ops if op.kind in REDUCTIONS), None)
+    folded = next((op for op in sf.ops if op.kind in REDUCTIONS | SCANS), None)
     if folded is not None:
-        return f"{folded.output} folds dimensions; a transposed tile only moves them"
+        done = "folds dimensions" if folded.kind in REDUCTIONS else "adds up along a dimension"
+        return f"{folded.output} {done}; a transposed tile only moves them"
     if (refused := chosen_refusal(sf)) is not None:
         return refused
     outputs = [sf.tensor(name) for name in sf.outputs]

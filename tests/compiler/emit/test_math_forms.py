@@ -116,6 +116,7 @@ HOST_PRELUDE = """
 #include <cmath>
 #include <limits>
 #define FT_INLINE static inline
+#define FT_APART static inline
 static double wrong;  // -1, 0 or 1: the direction in which every instruction errs as far as it may
 // Documented errors are those of the f32 result, so its rounding is part of them.
 static float off(double y, double error) { return static_cast<float>(y * (1 + wrong * (error - std::exp2(-24.0)))); }
@@ -146,7 +147,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     compiler = shutil.which("c++")
     if compiler is None:
         pytest.skip("no C++ compiler here")
-    text = [HOST_PRELUDE, pieces(["functions"]).removeprefix(pieces(["approx"]))]
+    text = [HOST_PRELUDE, pieces(["functions", "quotients"]).removeprefix(pieces(["approx"]))]
     for op, grade in FORMS:
         text.append(
             f'extern "C" void each_{function(op, grade)}(const float* a, const float* b, float* out, int n) '
@@ -241,7 +242,7 @@ def test_stated_errors_are_not_vacuous(host: ctypes.CDLL, op: OpKind, grade: Mat
 def test_forms_use_the_instructions_they_are_named_for(
     pool: CompilePool, name: str, special_instructions: list[str]
 ) -> None:
-    source = pieces(["functions"]) + f'extern "C" __global__ void fusion(float* x) {{ *x = {name}(*x); }}'
+    source = pieces(["functions", "quotients"]) + f'extern "C" __global__ void fusion(float* x) {{ *x = {name}(*x); }}'
     ptx = pool.submit(source, "sm_80").result().ptx
     plain = ("ld.", "st.", "mul.", "fma.", "add.", "neg.", "cvta.", "mov.")
     opcodes = [
@@ -260,7 +261,7 @@ def test_forms_stay_within_their_error_on_the_gpu(pool: CompilePool, op: OpKind,
     from cuda.bindings import driver
 
     args = inputs(op)
-    source = pieces(["functions"]) + (
+    source = pieces(["functions", "quotients"]) + (
         'extern "C" __global__ void fusion(const float* a, const float* b, float* out, int n) {\n'
         f"  int i = blockIdx.x * 256 + threadIdx.x;\n  if (i < n) out[i] = {called(op, grade)};\n}}\n"
     )

@@ -102,7 +102,26 @@ TIGHT: list[tuple[OpKind, list[tuple[float, float]], tuple[float, float]]] = [
     (OpKind.BITWISE_AND, [(6, 7), (3, 3)], (-math.inf, math.inf)),
     (OpKind.BITWISE_XOR, [(2.0**53, 2.0**53), (1, 1)], (-math.inf, math.inf)),
     (OpKind.FLOOR_DIVIDE, [(-7, -7), (2, 2)], (-4, -4)),
+    (OpKind.FLOOR_DIVIDE, [(-7, 6), (2, 2)], (-4, 3)),
+    (OpKind.FLOOR_DIVIDE, [(5, 7), (2, 3)], (1, 3)),
+    (OpKind.FLOOR_DIVIDE, [(5, 7), (-1, 3)], (-math.inf, math.inf)),
+    (OpKind.FLOOR_DIVIDE, [(5, 5), (0, 0)], (math.inf, math.inf)),
+    (OpKind.REMAINDER, [(7.25, 7.5), (2, 2)], (1.25, 1.5)),
+    (OpKind.REMAINDER, [(7.25, 8.5), (2, 2)], (0, 2)),
+    (OpKind.REMAINDER, [(7, 7), (-4, -3)], (-4, 0)),
+    (OpKind.REMAINDER, [(-7, -7), (4, 4)], (1, 1)),
+    (OpKind.REMAINDER, [(1, 2), (0, 1)], (-math.inf, math.inf)),
+    (OpKind.REMAINDER, [(1, 2), (0, 0)], (math.nan, math.nan)),
+]
+
+TIGHT_OF_INTEGERS: list[tuple[OpKind, list[tuple[float, float]], tuple[float, float]]] = [
+    (OpKind.FLOOR_DIVIDE, [(-7, -7), (2, 2)], (-4, -4)),
+    (OpKind.FLOOR_DIVIDE, [(-7, -7), (0, 0)], (-1, -1)),
     (OpKind.REMAINDER, [(-7, -7), (0, 0)], (-1, -1)),
+    (OpKind.REMAINDER, [(6, 7), (5, 5)], (-math.inf, math.inf)),
+    (OpKind.POW, [(-3, -3), (3, 3)], (-27, -27)),
+    (OpKind.POW, [(-3, -3), (-3, -3)], (0, 0)),
+    (OpKind.POW, [(2, 2), (62, 64)], (-math.inf, math.inf)),
 ]
 
 
@@ -115,6 +134,16 @@ def test_ends_are_those_of_the_results(
     with np.errstate(all="ignore"):
         low, high = kind.row.ends(lambda *x: exact(kind, x, np), ends, np)  # type: ignore[arg-type]
     np.testing.assert_allclose([low[0], high[0]], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("kind", "operands", "expected"), TIGHT_OF_INTEGERS)
+def test_integers_have_ends_of_their_own(
+    kind: OpKind, operands: list[tuple[float, float]], expected: tuple[float, float]
+) -> None:
+    assert kind.row.ends_of_integers is not None
+    ends = [tuple(np.array([end], np.float64) for end in pair) for pair in operands]
+    low, high = kind.row.ends_of_integers(lambda *x: exact(kind, x, np), ends, np)  # type: ignore[arg-type]
+    assert (low[0], high[0]) == expected
 
 
 @pytest.mark.parametrize("kind", sorted(k for k in UNARY | BINARY if DType.BOOL in k.row.takes))

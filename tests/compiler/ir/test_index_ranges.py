@@ -50,6 +50,9 @@ def positions(f: FusionBuilder, count: int = 6) -> Tensor:
         pytest.param(lambda f, i: i + positions(f), (0, 4), id="and-a-position"),
         pytest.param(lambda f, i: f.remainder(f.square(i), 10), I32, id="what-a-quotient-leaves"),
         pytest.param(lambda f, i: f.floor_divide(i, 4), (0, 39), id="divided"),
+        pytest.param(lambda f, i: f.bitwise_and(f.square(i), 7), I32, id="low-bits"),
+        pytest.param(lambda f, i: f.bitwise_right_shift(i, 4), (0, 159), id="high-bits"),
+        pytest.param(lambda f, i: f.bitwise_left_shift(i, 2), (0, 2), id="bits-moved-up"),
         pytest.param(lambda f, i: f.flip(i, (0,)), (0, 9), id="the-other-way-round"),
         pytest.param(lambda f, i: i + i, (0, 4), id="twice"),
         pytest.param(lambda f, i: f.where(f.lt(i, 0), 0, i), (0, 9), id="chosen-by-itself"),
@@ -69,9 +72,9 @@ def test_the_range_of_an_index(index: Index, wanted: tuple[int, int]) -> None:
     [
         pytest.param(lambda f, i: i.cast("f32").cast("i32"), "floats decide an index", id="by-way-of-floats"),
         pytest.param(
-            lambda f, i: f.where(f.lt(i.cast("f32"), 0.5), i, i),
-            "floats decide an index",
-            id="by-a-comparison-of-floats",
+            lambda f, i: f.where(f.lt(f.exp(i.cast("f32")), 0.5), i, i),
+            "floats that are rounded decide an index",
+            id="by-a-comparison-of-rounded-floats",
         ),
         pytest.param(lambda f, i: f.square(i), "no range", id="squared"),
         pytest.param(lambda f, i: f.pad(i, (1,), (2,), 10), "a number that is out", id="padded-past-the-end"),
@@ -79,6 +82,8 @@ def test_the_range_of_an_index(index: Index, wanted: tuple[int, int]) -> None:
         pytest.param(lambda f, i: f.full((6,), 10, "i32"), "a number that is out", id="a-constant-past-the-end"),
         pytest.param(lambda f, i: f.remainder(i, 11), "a number that is out of range", id="of-a-larger-divisor"),
         pytest.param(lambda f, i: i - i, "no range", id="a-difference"),
+        pytest.param(lambda f, i: f.bitwise_and(i, 15), "a number that is out", id="bits-of-larger-numbers"),
+        pytest.param(lambda f, i: f.bitwise_and(i, -2), "no range", id="the-sign-too"),
         pytest.param(lambda f, i: i + -2147483648, "in range for all", id="moved-out-of-its-type"),
         pytest.param(lambda f, i: f.maximum(i, 10), "a number that is out of range", id="bounded-out-of-range"),
         pytest.param(lambda f, i: f.where(f.lt(i, 0), 10, i), "a number that is out", id="a-number-out-of-range"),
@@ -98,6 +103,33 @@ def test_an_index_that_chooses_from_two_is_in_range_of_both() -> None:
     f.output(f.take(f.input("t", (7, 2), "f32"), index) + f.take(f.input("u", (3, 2), "f32"), index))
     found: Mapping[str, tuple[int, int]] = index_ranges(bind(f.build(), parse_binding({})))
     assert found == {"i0": (0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("index", "says"),
+    [
+        pytest.param(lambda f, x: f.argmax(x, 1), "", id="greatest"),
+        pytest.param(lambda f, x: f.argmin(-f.abs(x.cast("f32")), 1), "", id="of-what-nothing-rounds"),
+        pytest.param(lambda f, x: f.argmax(x), "out of range", id="of-all"),
+        pytest.param(lambda f, x: f.argmax(x.permute((1, 0)), 1), "", id="of-fewer"),
+        pytest.param(lambda f, x: f.argmax(x * 0.5, 1), "rounded", id="of-products"),
+        pytest.param(lambda f, x: f.where(f.gt(x, 0.5), 1, f.iota((4, 9), 1, "i32")), "", id="compared"),
+        pytest.param(lambda f, x: f.argmax(x, 1).cast("i8").cast("i64"), "", id="cast"),
+        pytest.param(lambda f, x: f.argmax(x, 1) + 1, "out of range", id="moved"),
+        pytest.param(lambda f, x: f.argmax(x, 1, keepdim=True) + f.input("k", (4, 1), "i64"), "", id="and-an-input"),
+    ],
+)
+def test_the_place_of_an_extreme_is_in_range(index: Index, says: str) -> None:
+    """Of a table of 9 rows, by what stands where in rows of 9 bf16."""
+    f = FusionBuilder()
+    x = f.input("x", (4, 9), "bf16")
+    f.output(f.take(f.input("t", (9, 3), "f32"), index(f, x)))
+    if says:
+        with pytest.raises(Unsupported, match=says):
+            bind(f.build(), parse_binding({}))
+        return
+    found = index_ranges(bind(f.build(), parse_binding({})))
+    assert list(found.values()) in ([], [(0, 0)])
 
 
 def test_numbers_of_a_table_that_choose_are_in_range_too() -> None:

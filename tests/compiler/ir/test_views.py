@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from compiler.ir.expr import Var, var
 from compiler.ir.ops import OpKind
-from compiler.ir.views import View, at, depends_on, identity, reshaped, source_index, within
+from compiler.ir.views import View, at, depends_on, identity, narrowed, reshaped, source_index, within
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
@@ -81,3 +81,31 @@ def test_a_bound_has_no_constant_in_its_index() -> None:
     assert (str(bound.index), bound.low, bound.high) == ("d0", 4, 7)
     assert not bound.is_sure
     assert within(var(Var("d0", 3)), 0, 3).is_sure
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_narrowed_view_is_the_same_inside_its_bounds(data: st.DataObject) -> None:
+    _, result, view = data.draw(chains())
+    bounds, inside = [], np.ones(result.shape, bool)
+    for d, n in enumerate(result.shape):
+        low = data.draw(st.integers(-1, n - 1))
+        high = data.draw(st.integers(max(low, 0) + 1, n + 1))
+        bounds.append(within(identity(result.shape)[d], low, high))
+        place = np.arange(n).reshape([-1 if e == d else 1 for e in range(result.ndim)])
+        inside &= (place >= low) & (place < high)
+    short = narrowed(view, bounds)
+    grid = np.meshgrid(*(np.arange(n) for n in result.shape), indexing="ij")
+    values = {f"d{d}": g for d, g in enumerate(grid)}
+    for old, new in zip(view, short, strict=True):
+        found = np.broadcast_to(new.evaluate(values), result.shape)
+        assert np.array_equal(found[inside], np.broadcast_to(old.evaluate(values), result.shape)[inside])
+
+
+def test_a_half_of_a_head_stays_in_its_head() -> None:
+    """Rows of 4 heads of 8, the second half of each head where the first is asked for."""
+    row, head, place = identity((5, 4, 8))
+    view = reshaped((5, 32), (5, 4, 8), (row, head, place + 4))
+    assert view[0] != row
+    assert narrowed(view, [within(place, 0, 4)]) == (row, head * 8 + place + 4)
+    assert narrowed(view, [within(place, 0, 5)]) == view

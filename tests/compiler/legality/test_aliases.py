@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,18 @@ from compiler.schedule import steps as st
 from compiler.schedule.aliases import aliased_reads, unloaded_reads
 from compiler.schedule.start import start
 from tests.compiler.legality.cases import Case, breaches
-from tests.compiler.schedules import LOCAL, SHARED, P, Steps, by_threads, load_by_copies, schedule, unary
+from tests.compiler.schedules import (
+    LOCAL,
+    SHARED,
+    P,
+    Steps,
+    by_threads,
+    from_wire,
+    load_by_copies,
+    parallel,
+    schedule,
+    unary,
+)
 
 ROWS = (8, 32)
 
@@ -160,6 +172,22 @@ def test_loads_are_asked_each_for_itself() -> None:
     assert strays == {"r": "", "again": STRAY}
 
 
+def statistic(via: CopyVia) -> Schedule:
+    """v1 = i1 + the sums of rows of i0, in the memory of i1: a block a row, and all of its threads have the same i1."""
+    inputs = [{"name": "x", "shape": [8, 64], "dtype": "f32"}, {"name": "m", "shape": [8], "dtype": "f32"}]
+    fold, add = {"op": "sum", "in": ["x"], "out": "s", "dims": [1]}, {"op": "add", "in": ["s", "m"], "out": "y"}
+    ops: list[dict[str, Any]] = [fold, add]
+    fusion = replace(from_wire(inputs, ops, "y"), aliases=(("v1", "i1"),))
+    by_threads = via is CopyVia.CP_ASYNC
+    copies: Steps = [st.CacheInput("i1", "c", SHARED, via)] if by_threads else []
+    steps: Steps = [st.CacheInput("i0", "r", LOCAL), *copies, st.CacheInput("c" if by_threads else "i1", "m", LOCAL)]
+    steps += [st.CacheOutput("v1", "a", LOCAL)]
+    steps += [step for tv in ("r", "v0_sum") for step in parallel(tv, P.BIDX, P.TIDX)]
+    rest = (*(("c",) if by_threads else ()), "m", "a", "v1")
+    steps += [step for tv in rest for step in parallel(tv, P.BIDX)]
+    return schedule(fusion, [*steps, *(st.InlineAt(tv, 1) for tv in ("r", "v0_sum", *rest[:-1]))])
+
+
 OWN = "aliased_inputs_are_read_by_whole_elements_of_their_own"
 
 CASES = (
@@ -184,6 +212,19 @@ CASES = (
             (
                 "aliased_inputs_are_read_once",
                 "s, of an input that is written into",
+                "the same in all of TIDx",
+                "one load of each element",
+            ),
+        ),
+    ),
+    Case(
+        "the first thread alone loads what it alone stores",
+        lambda: statistic(CopyVia.PLAIN),
+        lambda: statistic(CopyVia.CP_ASYNC),
+        (
+            (
+                "aliased_inputs_are_read_once",
+                "c, of an input that is written into",
                 "the same in all of TIDx",
                 "one load of each element",
             ),

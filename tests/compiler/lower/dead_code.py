@@ -9,6 +9,7 @@ from compiler.ir.expr import Expr, Var, const
 from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Less, Reg
 from compiler.lower.traversal import walk
+from compiler.lower.whole_ir import Divisor, WholeNumber
 
 
 def dead_code(kernel: k.Kernel) -> list[str]:
@@ -99,8 +100,11 @@ def _reads(s: k.Stmt) -> Iterator[str]:
             | k.RemoteStore()
             | k.Accumulate()
             | k.AccumulateRun()
+            | WholeNumber()
         ):
             yield s.source.name
+        case Divisor(value=Reg() as value):
+            yield value.name
         case _:
             pass
 
@@ -109,7 +113,7 @@ def _writes(s: Any) -> Iterator[str]:
     match s:
         case k.Fill():
             yield s.name
-        case k.GlobalLoad() | k.SharedLoad() | k.MatrixLoad() | k.Compute() | k.Convert() | k.Index():
+        case k.GlobalLoad() | k.SharedLoad() | k.MatrixLoad() | k.Compute() | k.Convert() | k.Index() | WholeNumber():
             yield s.target.name
         case _:
             pass

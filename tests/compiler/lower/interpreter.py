@@ -205,6 +205,10 @@ class _Block:
                 self.write(Reg(s.name, s.dtype, Expr()), encoded(values, s.dtype), lanes)
             case Accumulate():
                 self.accumulate(s, lanes)
+            case AccumulateRun(of_sizes=True):
+                sizes = np.abs(decoded(self.read(s.source, s.width, lanes), s.source.dtype))
+                most = folded(s.kind, decoded(self.read(s.target, 1, lanes)[0], DType.F32), sizes.max(0))
+                self.write(s.target, encoded(most, DType.F32)[None, :], lanes)
             case AccumulateRun():
                 for i in range(s.width):
                     one = Reg(s.source.name, s.source.dtype, s.source.offset + i)

@@ -6,8 +6,8 @@ import pytest
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.ops import OpKind
-from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Elected, If, Loop, Stmt
+from compiler.ir.ops import MathGrade, OpKind
+from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Compute, Declare, Elected, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.packed_folds import pack_folds
 from compiler.lower.sync_ir import Sync
@@ -53,7 +53,31 @@ def test_runs_are_found_under_conditions() -> None:
     assert pack_folds((If(inside, (nest,), (nest,)), Elected((nest,)))) == (If(inside, (RUN,), (RUN,)), Elected((RUN,)))
 
 
+def of_sizes(at: Expr, dtype: DType = DType.BF16, *, wide: DType = DType.F32, kind: OpKind = OpKind.AMAX) -> list[Stmt]:
+    """Widened, without its sign, folded."""
+    a, b = Reg("a", wide, const(0)), Reg("b", wide, const(0))
+    return [
+        Declare("a", wide, 1),
+        Compute(OpKind.CAST, a, (value(at, dtype),), MathGrade.EXACT),
+        Declare("b", wide, 1),
+        Compute(OpKind.ABS, b, (a,), MathGrade.EXACT),
+        Accumulate(kind, result(wide), b),
+    ]
+
+
+@pytest.mark.parametrize("dtype", [DType.BF16, DType.F16])
+def test_the_sizes_of_halves_become_one_run(dtype: DType) -> None:
+    nest = Loop(STEP, const(4), True, (lanes(*of_sizes(AT, dtype)),))
+    assert pack_folds((nest,)) == (
+        AccumulateRun(OpKind.AMAX, result(DType.F32), value(const(0), dtype), 32, of_sizes=True),
+    )
+
+
 KEPT: dict[str, Stmt] = {
+    "the sizes of f32": lanes(*of_sizes(var(LANE), DType.F32)),
+    "sizes in f64": lanes(*of_sizes(var(LANE), wide=DType.F64)),
+    "the least of the sizes": lanes(*of_sizes(var(LANE), kind=OpKind.AMIN)),
+    "sizes that something else reads": lanes(*of_sizes(var(LANE)), Sync()),
     "a sum, whose order matters": lanes(fold(var(LANE), OpKind.SUM)),
     "f32, which has no pairs": lanes(fold(var(LANE), dtype=DType.F32)),
     "a guard": lanes(fold(var(LANE), guards=(Less(var(LANE), const(5)),))),

@@ -16,7 +16,7 @@ from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
-from compiler.lower import sync_ir, tmem_ir
+from compiler.lower import sync_ir, tmem_ir, whole_ir
 from compiler.lower.lower import lower
 from compiler.lower.operands import (
     Barrier,
@@ -115,6 +115,8 @@ SAMPLES: list[k.Stmt] = [
     sync_ir.ClusterArrive(),
     sync_ir.ClusterWait(),
     k.Convert(REG, REG, 2),
+    whole_ir.Divisor("by", REG, -128, 127),
+    whole_ir.WholeNumber(REG, REG, -128, 127, "by"),
     k.TmaLoad(PLACE, "map_s", (AT, AT), BARRIER, 64, 2),
     k.TmaStore(PLACE, "map_v0", (AT, AT), 64),
     k.BulkLoad(PLACE, "i0", AT, BARRIER, 64, 2),

@@ -7,15 +7,15 @@ import pytest
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import MathGrade, OpKind
-from compiler.lower.kernel_ir import Compute, Declare, If, Loop, SharedCall, Stmt
+from compiler.lower.kernel_ir import Compute, Declare, Fill, If, Loop, SharedCall, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.shared_draws import share_draws
 
 X, K = Var("tx", 64), Var("k", 8)
 
 
-def draw(element: Expr) -> Compute:
-    state = (Reg("seed", DType.I64, const(0)), Reg("offset", DType.I64, const(0)))
+def draw(element: Expr, seed: Expr | None = None) -> Compute:
+    state = (Reg("seed", DType.I64, seed or const(0)), Reg("offset", DType.I64, const(0)))
     return Compute(OpKind.RAND, Reg("v", DType.F32, var(K)), state, MathGrade.EXACT, element)
 
 
@@ -57,6 +57,14 @@ def test_a_draw_that_not_every_turn_makes_is_alone() -> None:
     guarded: tuple[Stmt, ...] = (If((Less(var(K), var(X)),), (draw(var(X) * 8 + var(K)),)),)
     given = (Loop(K, const(8), True, guarded),)
     assert share_draws(given) == given
+
+
+def test_a_draw_of_another_seed_is_alone() -> None:
+    """Where each turn loads its own, one whose bounds do not hold has none."""
+    given = (Loop(K, const(8), True, (draw(var(X) * 8 + var(K), seed=var(K)),)),)
+    assert share_draws(given) == given
+    made = (Loop(K, const(8), True, (Fill("seed", DType.I64, 1, OpKind.SUM), draw(var(X) * 8 + var(K)))),)
+    assert share_draws(made) == made
 
 
 def test_loops_inside_others_are_found() -> None:

@@ -61,10 +61,11 @@ from compiler.lower.sync_ir import (
     WaitStores,
 )
 from compiler.lower.traversal import walk
+from compiler.lower.whole_ir import Divisor, WholeNumber
 from tests.mutants.machine.bulk import Boxes, run_of
 from tests.mutants.machine.lanes import Fault, Flags, Grid, NoKernel, Offsets
 from tests.mutants.machine.memory import GlobalTensor, SharedMemory, poisoned
-from tests.mutants.machine.numbers import NUMPY, Array, computed, converted, first_of, folded
+from tests.mutants.machine.numbers import NUMPY, Array, computed, converted, first_of, folded, literal_of
 
 MAX_STATEMENTS = 40_000
 """Executed by one launch: small kernels need hundreds to thousands, a wrong trip count many more."""
@@ -92,6 +93,7 @@ class Executor:
         self.registers: dict[str, Array] = {}
         self.dtypes: dict[str, DType] = {}
         self.loops: dict[str, int] = {}
+        self.divisors: dict[str, Array] = {}
         self.executed = 0
 
     def run(self) -> None:
@@ -148,9 +150,19 @@ class Executor:
                     self.write_at(s.name, i, first_of(s.kind, s.dtype), lanes)
             case Accumulate():
                 self.accumulate(s, 0, lanes)
+            case AccumulateRun(of_sizes=True):
+                for i in range(s.width):
+                    self.accumulate_size(s, i, lanes)
             case AccumulateRun():
                 for i in range(s.width):
                     self.accumulate(Accumulate(s.kind, s.target, s.source), i, lanes)
+            case Divisor():
+                by = s.value
+                self.divisors[s.name] = (
+                    literal_of(by, DType.F32) if not isinstance(by, Reg) else self.read(by, lanes).copy()
+                )
+            case WholeNumber():
+                self.write(s.target, 0, self.whole(s, lanes), lanes)
             case Shuffle():
                 self.shuffle(s, lanes)
             case RemoteStore():
@@ -256,6 +268,16 @@ class Executor:
             return
         element = converted(self.read(s.source, lanes, lane), s.source.dtype, s.target.dtype)
         self.write(s.target, 0, folded(s.kind, self.read(s.target, lanes), element, s.target.dtype), holds)
+
+    def accumulate_size(self, s: AccumulateRun, lane: int, lanes: Flags | None) -> None:
+        size = np.abs(converted(self.read(s.source, lanes, lane), s.source.dtype, s.target.dtype))
+        self.write(s.target, 0, folded(s.kind, self.read(s.target, lanes), size, s.target.dtype), lanes)
+
+    def whole(self, s: WholeNumber, lanes: Flags | None) -> Array:
+        value = self.read(s.source, lanes)
+        value = value / self.divisors[s.divisor] if s.divisor else value
+        kept = np.clip(np.rint(value), s.low, s.high)
+        return np.where(np.isnan(kept), 0, kept).astype(np.int32)
 
     def shuffle(self, s: Shuffle, lanes: Flags | None) -> None:
         number = np.arange(self.grid.threads)

@@ -78,7 +78,7 @@ def computed(s: Compute, operands: Sequence[Array | Number]) -> Array:
     def operand(number: int, wanted: DType) -> Array:
         x, dtype = operands[number], dtypes[number]
         if isinstance(x, Number) or dtype is None:
-            return _literal(s.operands[number], wanted)
+            return literal_of(s.operands[number], wanted)
         return converted(x, dtype, wanted)
 
     if s.kind in _COPIES:
@@ -92,7 +92,7 @@ def computed(s: Compute, operands: Sequence[Array | Number]) -> Array:
     return converted(found, dtype, target)
 
 
-def _literal(x: Reg | Number, dtype: DType) -> Array:
+def literal_of(x: Reg | Number, dtype: DType) -> Array:
     assert isinstance(x, Literal), "an operand that has no type is a literal"
     if dtype in _HALVES:
         return np.asarray(_ARRAYS.store(np.full((), rounded_to_short(float(x.value), dtype), np.float32), dtype))

@@ -86,12 +86,46 @@ def both_orders() -> Fusion:
     return softmax(S, ("permute", ["v6"], "v7", S[::-1], F32, (1, 0)), outputs=("v6", "v7"))
 
 
+def shares_in_both_orders() -> Fusion:
+    """Rows over their sums, which keep their dimension, stored as they are, and turned."""
+    ops: list[Written] = [
+        ("sum", ["i0"], "v0", (S[0], 1), F32, (1,)),
+        ("broadcast_to", ["v0"], "v1", S, F32, (0, 1)),
+        ("div", ["i0", "v1"], "v2", S, F32),
+        ("permute", ["v2"], "v3", S[::-1], F32, (1, 0)),
+    ]
+    return fusion_of([("i0", S, F32)], ops, "v2", "v3")
+
+
+def greatest_in_both_orders() -> Fusion:
+    """Rows less their greatest element, stored as they are, and turned: a maximum is one whoever finds it."""
+    ops: list[Written] = [
+        ("amax", ["i0"], "v0", (S[0], 1), F32, (1,)),
+        ("broadcast_to", ["v0"], "v1", S, F32, (0, 1)),
+        ("sub", ["i0", "v1"], "v2", S, F32),
+        ("permute", ["v2"], "v3", S[::-1], F32, (1, 0)),
+    ]
+    return fusion_of([("i0", S, F32)], ops, "v2", "v3")
+
+
 def behind_a_reshape() -> Fusion:
     ops: list[Written] = [
         ("reshape", ["v6"], "v7", (4, 16, 96), F32),
         ("permute", ["v7"], "v8", (16, 4, 96), F32, (1, 0, 2)),
     ]
     return softmax(S, *ops, outputs=("v8",))
+
+
+def behind_a_scan() -> Fusion:
+    """Sums before each element along the middle, less their greatest one, turned."""
+    ops: list[Written] = [
+        ("cumsum", ["i0"], "v0", CUBE, F32, (1,), 1),
+        ("amax", ["v0"], "v1", (4, 6, 1), F32, (2,)),
+        ("broadcast_to", ["v1"], "v2", CUBE, F32, (0, 1, 2)),
+        ("sub", ["v0", "v2"], "v3", CUBE, F32),
+        ("permute", ["v3"], "v4", (8, 4, 6), F32, (2, 0, 1)),
+    ]
+    return fusion_of([("i0", CUBE, F32)], ops, "v4")
 
 
 @pytest.mark.parametrize(
@@ -102,6 +136,8 @@ def behind_a_reshape() -> Fusion:
         pytest.param(heads_before_tokens, {"i0"}, id="heads-before-tokens"),
         pytest.param(folded_in_the_middle, {"i0"}, id="folded-in-the-middle"),
         pytest.param(both_orders, {"i0"}, id="both-orders"),
+        pytest.param(greatest_in_both_orders, {"i0"}, id="greatest-in-both-orders"),
+        pytest.param(behind_a_scan, {"i0"}, id="behind-a-scan"),
     ],
 )
 def test_inputs_are_what_is_permuted(made: Callable[[], Fusion], permuted: set[str]) -> None:
@@ -120,7 +156,9 @@ def test_inputs_are_what_is_permuted(made: Callable[[], Fusion], permuted: set[s
         heads_before_tokens,
         folded_in_the_middle,
         both_orders,
+        greatest_in_both_orders,
         behind_a_reshape,
+        behind_a_scan,
     ],
 )
 def test_values_stay_what_they_are(made: Callable[[], Fusion]) -> None:
@@ -147,6 +185,14 @@ def test_a_reshape_stops_a_permute() -> None:
 @pytest.mark.parametrize("made", [softmax, standardized, two_permutations])
 def test_where_nothing_is_permuted_after_a_reduction_nothing_is_raised(made: Callable[[], Fusion]) -> None:
     assert raise_permutes(made()) is None
+
+
+def test_nothing_is_added_up_twice() -> None:
+    """Two sums of the same terms, in two kernels, would leave two results that differ in their last bits."""
+    assert raise_permutes(shares_in_both_orders()) is None
+    raised = raise_permutes(both_orders())
+    assert raised is not None
+    assert [op.kind for op in raised.ops].count(OpKind.SUM) == 1
 
 
 def test_how_exactly_a_value_is_computed_stays() -> None:

@@ -19,8 +19,9 @@ from fusetune.wire.fusion import FORMAT
 from tests.search.random_fusions.conditioning import is_conditioned
 from tests.search.random_fusions.grower import Full, Grower, Limits
 from tests.search.random_fusions.known import FP8, PRECISION, Known
+from tests.search.random_fusions.lists import SIZE, as_vectors, grow_list, over_lists
 from tests.search.random_fusions.moves import MOVES, OFTEN, Move, random_dtype
-from tests.search.random_fusions.placing import place_outputs
+from tests.search.random_fusions.placing import place_in_inputs, place_outputs
 from tests.search.random_fusions.shapes import random_shape
 
 TINY = Limits(
@@ -47,7 +48,13 @@ MANY = replace(LARGE, most_inputs=8, most_moves=40, most_ops=60)
 
 _OF_PRECISION = {bits: dtype for dtype, bits in PRECISION.items()}
 
-LIMITS = {"tiny": TINY, "small": SMALL, "large": LARGE, "many": MANY}
+LISTS = replace(TINY, sizes=(1 << 14,), most_elems=1 << 14, most_inputs=6, most_moves=10)
+"""Elements of all tensors of a list together: some chunks of every length."""
+
+LONG_LISTS = replace(LISTS, sizes=(1 << 20,), most_elems=1 << 20)
+"""For a GPU."""
+
+LIMITS = {"tiny": TINY, "small": SMALL, "large": LARGE, "many": MANY, "lists": LISTS, "long_lists": LONG_LISTS}
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Case:
     @property
     def is_conditioned(self) -> bool:
         """Whether roundings leave its results as they are, so that they can be compared with a reference."""
-        return is_conditioned(self.document, self.binding)
+        return is_conditioned(as_vectors(self.document, self.binding), self.binding)
 
     def __str__(self) -> str:
         text = [json.dumps({k: part}) for k in ("inputs", "scalars", "outputs") if (part := self.document.get(k))]
@@ -75,9 +82,10 @@ class Case:
 
 def random_case(seed: int, limits: str) -> Case:
     """The case of a seed, within the limits of that name: the first drawn that can be compared."""
+    grow = grown_over_lists if limits in ("lists", "long_lists") else grown
     for attempt in count():
-        case = grown(Random(f"{limits}:{seed}:{attempt}"), LIMITS[limits], f"{limits}:{seed}")
-        if case.is_conditioned:
+        case = grow(Random(f"{limits}:{seed}:{attempt}"), LIMITS[limits], f"{limits}:{seed}")
+        if case is not None and case.is_conditioned:
             return case
     raise AssertionError("a random fusion can be compared sooner or later")
 
@@ -124,17 +132,38 @@ def grown(random: Random, limits: Limits, name: str, chosen: Sequence[tuple[Move
             results.append(made)
     if not results:
         results.append(g.copy(x))
-    outputs = _outputs(g, results)
-    document = {
+    document = _document(g, results)
+    binding: dict[str, Any] = {"sizes": {}, "inputs": g.layouts}
+    place_outputs(random, document, binding, {value.name: value for value in g.values})
+    return Case(name, document, binding)
+
+
+def grown_over_lists(random: Random, limits: Limits, name: str) -> Case | None:
+    """A case over lists of tensors; None where what was drawn is none."""
+    found = grow_list(random, limits)
+    if found is None:
+        return None
+    g, results = found
+    document = _document(g, results)
+    layouts = [{k: v for k, v in one.items() if k == "align"} for one in g.layouts]
+    size = results[0].shape[0]
+    if random.random() < IN_PLACE:
+        place_in_inputs(random, document, {"inputs": layouts}, {value.name: value for value in g.values}, 3)
+    return Case(name, over_lists(document, size), {"sizes": {SIZE: size}, "inputs": layouts})
+
+
+IN_PLACE = 0.6
+"""Of fusions over lists the share with an output in an input, as optimizers have it."""
+
+
+def _document(g: Grower, results: list[Known]) -> dict[str, Any]:
+    return {
         "format": FORMAT,
         "inputs": g.inputs,
         **({"scalars": g.scalars} if g.scalars else {}),
         "ops": g.ops,
-        "outputs": [{"name": name} for name in outputs],
+        "outputs": [{"name": name} for name in _outputs(g, results)],
     }
-    binding: dict[str, Any] = {"sizes": {}, "inputs": g.layouts}
-    place_outputs(random, document, binding, {value.name: value for value in g.values})
-    return Case(name, document, binding)
 
 
 def _outputs(g: Grower, results: list[Known]) -> list[str]:

@@ -37,7 +37,7 @@ _INTEGERS = {
 }  # fmt: skip
 _WIDENED = frozenset(_INTEGERS) - {"i64", "bool"}
 _SUMS = frozenset({"add", "sub", "sum", "mean", "cumsum"})
-_EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds)
+_EXACT = frozenset(kind.value for kind in UNARY | BINARY if not kind.row.rounds) | {OpKind.FLOOR_DIVIDE}
 _MOVES = {"copy", "permute", "broadcast_to", "reshape", "slice", "flip", "pad", "cat", "take", "gather"}
 _KEEPS = _SUMS | _EXACT | _MOVES | {"cast"}
 """Operators whose results are as large as their operands."""

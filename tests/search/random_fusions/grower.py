@@ -6,17 +6,15 @@ scalings, offsets. `Full` is raised where a tensor would be too large.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod, sqrt
 from random import Random
 from typing import Any
 
-import numpy as np
-
-from compiler.ir.ops import BINARY, BITS, UNARY, OpKind
+from compiler.ir.ops import BINARY, BITS, UNARY
 from search.proof.verify.scalars import ordinary
+from tests.search.random_fusions.bounds import bounds_of, products
 from tests.search.random_fusions.known import (
     FLOATS,
     FP8,
@@ -102,19 +100,19 @@ class Grower:
         far = 2 ** PRECISION[dtype] if dtype in FLOATS else INTEGER_RANGE[dtype][1]
         dtype = dtype if top <= far else "i32"
         like = Known("", shape, dtype, 0, top, True, 64, False, tuple(d == dim and n > 1 for d, n in enumerate(shape)))
-        return self._op("iota", (), like, shape=list(shape), dim=dim, dtype=dtype)
+        return self.op("iota", (), like, shape=list(shape), dim=dim, dtype=dtype)
 
     def rand(self, shape: Shape) -> Known:
         """Random numbers by a seed and an offset that the caller passes."""
         state = self.input((), "i64"), self.input((), "i64")
         varies = tuple(n > 1 for n in shape)
         like = Known("", shape, "f32", 0, 1, True, PRECISION["f32"], False, varies)
-        return self._op("rand", state, like, shape=list(shape))
+        return self.op("rand", state, like, shape=list(shape))
 
     # Elementwise ----------------------------------------------------------------------------------------------------
 
     def copy(self, x: Known) -> Known:
-        return self._op("copy", (x,), x)
+        return self.op("copy", (x,), x)
 
     def cast(self, x: Known, dtype: str) -> Known:
         """`x` in another dtype. Inexact floats have no integer: they become `dtype` only if it is a float."""
@@ -122,17 +120,17 @@ class Grower:
             return x
         if dtype in FLOATS and x.is_float:
             if PRECISION[dtype] >= PRECISION[x.dtype] and dtype not in FP8:
-                return self._op("cast", (x,), replace(x, dtype=dtype), dtype=dtype)
-            return self._op("cast", (x,), self._rounded(replace(x, dtype=dtype), (x,)), dtype=dtype)
+                return self.op("cast", (x,), replace(x, dtype=dtype), dtype=dtype)
+            return self.op("cast", (x,), self.rounded(replace(x, dtype=dtype), (x,)), dtype=dtype)
         if dtype in FLOATS:
             x = self.clamp(x, -(2 ** min(PRECISION[dtype], 9)), 2 ** min(PRECISION[dtype], 9))
-            return self._op("cast", (x,), replace(x, dtype=dtype, precision=64), dtype=dtype)
+            return self.op("cast", (x,), replace(x, dtype=dtype, precision=64), dtype=dtype)
         low, high = INTEGER_RANGE[dtype]
         if dtype == "bool":
-            return self._op("cast", (x,), replace(x, dtype=dtype, low=0, high=1, precision=64), dtype=dtype)
+            return self.op("cast", (x,), replace(x, dtype=dtype, low=0, high=1, precision=64), dtype=dtype)
         if x.low < low or x.high > high:
             x = self.clamp(x, max(low, -100), 100)
-        return self._op("cast", (x,), replace(x, dtype=dtype, precision=64), dtype=dtype)
+        return self.op("cast", (x,), replace(x, dtype=dtype, precision=64), dtype=dtype)
 
     def clamp(self, x: Known, low: int, high: int) -> Known:
         """`x` between two integers; itself if it lies there."""
@@ -182,11 +180,11 @@ class Grower:
             x = self.clamp(x, -100, 100)
         if name in ("sigmoid", "silu", "gelu", "gelu_erf", "tanh", "erf"):
             x = self.small(x, LARGEST_SATURATING)
-        low, high = _bounds_of(name, (x.low, x.high))
+        low, high = bounds_of(name, (x.low, x.high))
         result = replace(x, low=low, high=high)
         if name not in GENTLE | JUMPY and x.is_float:
-            result = self._rounded(result, (x,))
-        return self._op(name, (x,), result)
+            result = self.rounded(result, (x,))
+        return self.op(name, (x,), result)
 
     def binary(self, name: str, x: Known, y: Known | float) -> Known:
         """Of one shape and dtype, or with a number that has few bits. Nothing is taken from unsigned ones."""
@@ -212,11 +210,11 @@ class Grower:
         first, second = operands
         a = (first.low, first.high)
         b = (second.low, second.high) if isinstance(second, Known) else (second, second)
-        low, high = _bounds_of(name, a, b)
+        low, high = bounds_of(name, a, b)
         known = tuple(v for v in operands if isinstance(v, Known))
-        result = replace(first, low=low, high=high, varies=_either(known))
-        result = self._rounded(result, known) if name not in GENTLE and x.is_float else _mixed(result, known)
-        made = self._op(name, operands, result)
+        result = replace(first, low=low, high=high, varies=either(known))
+        result = self.rounded(result, known) if name not in GENTLE and x.is_float else _mixed(result, known)
+        made = self.op(name, operands, result)
         return self.small(made, LARGEST[x.dtype]) if x.is_float else made
 
     def scaled(self, x: Known) -> Known:
@@ -236,7 +234,7 @@ class Grower:
             y = self.small(y, 3) if isinstance(y, Known) else max(-3, min(y, 3))
         known = tuple(v for v in (x, y) if isinstance(v, Known))
         low, high = INTEGER_RANGE[x.dtype]
-        return self._op(name, (x, y), replace(x, low=low, high=high, varies=_either(known)))
+        return self.op(name, (x, y), replace(x, low=low, high=high, varies=either(known)))
 
     def fma(self, x: Known, y: Known, z: float) -> Known:
         """`x * y + z` of floats of one shape and dtype, and a number; of what is coarse, the greater one."""
@@ -244,9 +242,9 @@ class Grower:
         if x.is_coarse or y.is_coarse:
             return self.binary("maximum", x, y)
         x, y = self.small(x, 16.0), self.small(y, 16.0)
-        low, high = _products((x.low, x.high), (y.low, y.high))
-        result = replace(x, low=low + z, high=high + z, varies=_either((x, y)))
-        return self.small(self._op("fma", (x, y, z), self._rounded(result, (x, y))), LARGEST[x.dtype])
+        low, high = products((x.low, x.high), (y.low, y.high))
+        result = replace(x, low=low + z, high=high + z, varies=either((x, y)))
+        return self.small(self.op("fma", (x, y, z), self.rounded(result, (x, y))), LARGEST[x.dtype])
 
     def compare(self, name: str, x: Known, y: Known | float) -> Known:
         """Exact operands only: a rounding would turn the answer."""
@@ -254,8 +252,8 @@ class Grower:
             x, y = self.computable(x), self.computable(y) if isinstance(y, Known) else y
         known = tuple(v for v in (x, y) if isinstance(v, Known))
         assert all(v.is_exact for v in known), "comparing what is rounded has no one answer"
-        result = Known("", x.shape, "bool", 0, 1, True, 64, False, _either(known))
-        return self._op(name, (x, y), result)
+        result = Known("", x.shape, "bool", 0, 1, True, 64, False, either(known))
+        return self.op(name, (x, y), result)
 
     def where(self, condition: Known, x: Known | float, y: Known | float) -> Known:
         """`x` where the condition holds, else `y`; of one dtype, one of them may be a number."""
@@ -265,18 +263,18 @@ class Grower:
             known[0],
             low=min(low for low, _ in bounds),
             high=max(high for _, high in bounds),
-            varies=_either((condition, *known)),
+            varies=either((condition, *known)),
         )
-        return self._op("where", (condition, x, y), _mixed(result, known))
+        return self.op("where", (condition, x, y), _mixed(result, known))
 
     def one_of(self, condition: Known, x: float, y: float, dtype: str) -> Known:
         """One of two numbers, which the dtype holds."""
         result = Known("", condition.shape, dtype, min(x, y), max(x, y), True, 64, False, condition.varies)
-        return self._op("where", (condition, x, y), result, dtype=dtype)
+        return self.op("where", (condition, x, y), result, dtype=dtype)
 
     def masked_out(self, condition: Known, x: Known) -> Known:
         """`x` where the condition holds, else -inf, which a maximum and an exponential take away again."""
-        return self._op("where", (condition, x, "-inf"), replace(x, varies=_either((condition, x))))
+        return self.op("where", (condition, x, "-inf"), replace(x, varies=either((condition, x))))
 
     # Views ----------------------------------------------------------------------------------------------------------
 
@@ -285,35 +283,35 @@ class Grower:
         of = {d: i for i, d in enumerate(dims)}
         varies = tuple(d in of and x.varies[of[d]] for d in range(len(shape)))
         result = replace(x, shape=shape, varies=varies)
-        return self._op("broadcast_to", (x,), result, shape=list(shape), dims=list(dims))
+        return self.op("broadcast_to", (x,), result, shape=list(shape), dims=list(dims))
 
     def permute(self, x: Known, dims: Sequence[int]) -> Known:
         result = replace(x, shape=tuple(x.shape[d] for d in dims), varies=tuple(x.varies[d] for d in dims))
-        return self._op("permute", (x,), result, dims=list(dims))
+        return self.op("permute", (x,), result, dims=list(dims))
 
     def reshape(self, x: Known, shape: Shape) -> Known:
         does = all(v for v, n in zip(x.varies, x.shape, strict=True) if n > 1)
-        return self._op("reshape", (x,), replace(x, shape=shape, varies=(does,) * len(shape)), shape=list(shape))
+        return self.op("reshape", (x,), replace(x, shape=shape, varies=(does,) * len(shape)), shape=list(shape))
 
     def slice(self, x: Known, dim: int, start: int, stop: int, step: int = 1) -> Known:
         shape = (*x.shape[:dim], -(-(stop - start) // step), *x.shape[dim + 1 :])
         varies = tuple(v and n > 1 for v, n in zip(x.varies, shape, strict=True))
         every = {"step": step} if step > 1 else {}
-        return self._op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop, **every)
+        return self.op("slice", (x,), replace(x, shape=shape, varies=varies), dim=dim, start=start, stop=stop, **every)
 
     def flip(self, x: Known, dims: Sequence[int]) -> Known:
-        return self._op("flip", (x,), x, dims=list(dims))
+        return self.op("flip", (x,), x, dims=list(dims))
 
     def pad(self, x: Known, low: Sequence[int], high: Sequence[int], value: float) -> Known:
         """A number that the dtype of `x` holds around it."""
         shape = tuple(n + a + b for n, a, b in zip(x.shape, low, high, strict=True))
         result = replace(x, shape=shape, low=min(x.low, value), high=max(x.high, value))
-        return self._op("pad", (x,), result, low=list(low), high=list(high), value=value)
+        return self.op("pad", (x,), result, low=list(low), high=list(high), value=value)
 
     def full(self, shape: Shape, value: float, dtype: str) -> Known:
         """A number that the dtype holds everywhere."""
         like = Known("", shape, dtype, value, value, True, 64, False, (False,) * len(shape))
-        return self._op("full", (), like, shape=list(shape), value=value, dtype=dtype)
+        return self.op("full", (), like, shape=list(shape), value=value, dtype=dtype)
 
     def cat(self, xs: Sequence[Known], dim: int) -> Known:
         """One after the other; of one dtype, and of one shape but for `dim`."""
@@ -326,7 +324,7 @@ class Grower:
             high=max(x.high for x in xs),
             varies=tuple(all(x.varies[d] for x in xs) for d in range(len(shape))),
         )
-        return self._op("cat", tuple(xs), _mixed(result, tuple(xs)), dim=dim)
+        return self.op("cat", tuple(xs), _mixed(result, tuple(xs)), dim=dim)
 
     # Reads at places that are data -----------------------------------------------------------------------------------
 
@@ -335,7 +333,7 @@ class Grower:
         shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
         along = tuple(x.varies[dim] and v for v in index.varies)
         result = replace(x, shape=shape, varies=(*x.varies[:dim], *along, *x.varies[dim + 1 :]))
-        return self._op("take", (x, index), result, dim=dim)
+        return self.op("take", (x, index), result, dim=dim)
 
     def gather(self, x: Known, index: Known, dim: int) -> Known:
         """`x` at the own position, but along `dim` where `index` says."""
@@ -343,7 +341,7 @@ class Grower:
             (x.varies[dim] and v) or (d != dim and x.varies[d] and n > 1)
             for d, (v, n) in enumerate(zip(index.varies, index.shape, strict=True))
         )
-        return self._op("gather", (x, index), replace(x, shape=index.shape, varies=varies), dim=dim)
+        return self.op("gather", (x, index), replace(x, shape=index.shape, varies=varies), dim=dim)
 
     # Reductions -----------------------------------------------------------------------------------------------------
 
@@ -366,8 +364,8 @@ class Grower:
         if name in ("sum", "mean"):
             times = length if name == "sum" else 1
             result = replace(result, low=x.low * times, high=x.high * times)
-            result = self._rounded(result, (x,)) if x.is_float else result
-        made = self._op(name, (x,), result, dims=sorted(dims), keepdim=keepdim)
+            result = self.rounded(result, (x,)) if x.is_float else result
+        made = self.op(name, (x,), result, dims=sorted(dims), keepdim=keepdim)
         # The bound of a long sum is far above what it comes to: sums grow as the root of their length.
         if name == "sum" and x.is_float and length > 1:
             root = x.magnitude * sqrt(length)
@@ -381,13 +379,13 @@ class Grower:
         result = _without(x, dims, keepdim, dtype="i64")
         times = prod(x.shape[d] for d in dims)
         result = replace(result, low=x.low * times, high=x.high * times)
-        return self._op("sum", (x,), result, dims=sorted(dims), keepdim=keepdim, dtype="i64")
+        return self.op("sum", (x,), result, dims=sorted(dims), keepdim=keepdim, dtype="i64")
 
     def truth(self, name: str, x: Known, dims: Sequence[int], keepdim: bool) -> Known:
         """Whether any, or all, are other than 0; of exact elements."""
         assert x.is_exact, "a rounding may turn what is 0"
         result = replace(_without(x, dims, keepdim, dtype="bool"), low=0, high=1)
-        return self._op(name, (x,), result, dims=sorted(dims), keepdim=keepdim)
+        return self.op(name, (x,), result, dims=sorted(dims), keepdim=keepdim)
 
     def arg(self, name: str, x: Known, dim: int | None, keepdim: bool) -> Known:
         """The index of an extreme element; of what is rounded only where nothing reads it but an output."""
@@ -395,7 +393,7 @@ class Grower:
         dims = tuple(range(x.rank)) if dim is None else (dim,)
         top = prod(x.shape[d] for d in dims) - 1
         result = replace(_without(x, dims, keepdim, dtype="i64"), low=0, high=top)
-        return self._op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
+        return self.op(name, (x,), result, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
 
     def cumsum(self, x: Known, dim: int) -> Known:
         """Sums up to each element; of integers in i64."""
@@ -404,8 +402,8 @@ class Grower:
         low, high = min(x.low, x.low * length), max(x.high, x.high * length)
         varies = tuple(v or (d == dim and n > 1) for d, (v, n) in enumerate(zip(x.varies, x.shape, strict=True)))
         result = replace(x, low=low, high=high, varies=varies)
-        result = self._rounded(result, (x,)) if x.is_float else replace(result, dtype="i64", precision=64)
-        return self._op("cumsum", (x,), result, dim=dim)
+        result = self.rounded(result, (x,)) if x.is_float else replace(result, dtype="i64", precision=64)
+        return self.op("cumsum", (x,), result, dim=dim)
 
     def _product(self, x: Known, dims: Sequence[int], keepdim: bool, length: int) -> Known:
         """Of floats near one, and of integers so small that nothing wraps."""
@@ -415,11 +413,11 @@ class Grower:
             largest = 1 if length > 30 else 2
             x = self.clamp(x, -largest, largest)
             result = replace(_without(x, dims, keepdim, dtype="i64"), low=-(largest**length), high=largest**length)
-            return self._op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
+            return self.op("prod", (x,), result, dims=sorted(dims), keepdim=keepdim)
         beside = min(0.5, 4 / length)
         x = self.binary("add", self.small(x, beside), 1.0)
         result = replace(_without(x, dims, keepdim), low=(1 - beside) ** length, high=(1 + beside) ** length)
-        return self._op("prod", (x,), self._rounded(result, (x,)), dims=sorted(dims), keepdim=keepdim)
+        return self.op("prod", (x,), self.rounded(result, (x,)), dims=sorted(dims), keepdim=keepdim)
 
     def _summable(self, x: Known, length: int) -> Known:
         if not x.is_float:
@@ -431,7 +429,7 @@ class Grower:
 
     # Inside ---------------------------------------------------------------------------------------------------------
 
-    def _rounded(self, result: Known, operands: Sequence[Known]) -> Known:
+    def rounded(self, result: Known, operands: Sequence[Known]) -> Known:
         """A result that is rounded to its dtype."""
         result = _mixed(result, operands)
         bits = min(result.precision, PRECISION[result.dtype])
@@ -439,7 +437,7 @@ class Grower:
             result, is_exact=False, precision=bits, is_coarse=result.is_coarse or result.dtype in HALVES + FP8
         )
 
-    def _op(self, op: str, operands: Sequence[Known | float | str], result: Known, **attributes: Any) -> Known:
+    def op(self, op: str, operands: Sequence[Known | float | str], result: Known, **attributes: Any) -> Known:
         self._expect_room(result.shape)
         if len(result.shape) > MOST_RANK or len(self.ops) >= self.limits.most_ops:
             raise Full
@@ -487,39 +485,5 @@ def _mixed(result: Known, operands: Sequence[Known]) -> Known:
     )
 
 
-def _either(operands: Sequence[Known]) -> tuple[bool, ...]:
+def either(operands: Sequence[Known]) -> tuple[bool, ...]:
     return tuple(any(flags) for flags in zip(*(x.varies for x in operands), strict=True))
-
-
-Bounds = tuple[float, float]
-
-
-_LOOSE: dict[str, Callable[[float, float], Bounds]] = {
-    "tanh": lambda low, high: (-1.0, 1.0),
-    "sigmoid": lambda low, high: (0.0, 1.0),
-    "gelu": lambda low, high: (-0.25, max(high, 0.25)),
-    "gelu_erf": lambda low, high: (-0.25, max(high, 0.25)),
-    "erf": lambda low, high: (-1.0, 1.0),
-    "bitwise_not": lambda low, high: (-high - 1, -low - 1),
-    "silu": lambda low, high: (-0.5, max(high, 0.5)),
-}
-"""Functions that come near their bounds in f32 and round to them."""
-
-
-def _bounds_of(name: str, *operands: Bounds) -> Bounds:
-    """What the operator's row says, or a looser bound."""
-    if name in _LOOSE:
-        return _LOOSE[name](*operands[0])
-    row = OpKind(name).row
-    assert row.ends is not None
-    assert row.reference is not None
-    with np.errstate(all="ignore"):
-        low, high = row.ends(
-            partial(row.reference, np), [(np.asarray(low), np.asarray(high)) for low, high in operands], np
-        )
-    return low.item(), high.item()
-
-
-def _products(a: Bounds, b: Bounds) -> Bounds:
-    ends = [x * y for x in a for y in b]
-    return min(ends), max(ends)

@@ -110,7 +110,8 @@ def truths(g: Grower, x: Known) -> Known:
     if not x.is_float and g.random.random() < 0.4:
         return g.counted(x, dims, keepdim)
     if x.dtype != "bool" and g.random.random() < 0.5:  # most numbers are not 0
-        x = g.binary("maximum", x, 0)
+        kept = g.binary("maximum", x, 0)
+        x = kept if kept.is_exact else x
     return g.truth(g.random.choice(("any", "all")), x, dims, keepdim)
 
 

@@ -20,6 +20,7 @@ from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, 
 from tests.search.random_fusions.mixtures import MIXTURES, extreme_places, truths
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
+from tests.search.random_fusions.whole import has_whole_answer, whole
 
 Move = Callable[[Grower, Known], Known]
 
@@ -115,6 +116,8 @@ def binary(g: Grower, x: Known) -> Known:
     foreign = INTEGER_ONLY if x.is_float else FLOAT_ONLY
     known = TAKES_BOOL if x.dtype == "bool" else frozenset(BINARY) - foreign
     name = g.random.choice([name for name in BINARY if name in known])
+    if has_whole_answer(name, x):
+        return whole(g, name, x)
     if x.dtype in HALVES and g.random.random() < 0.6:
         x = wide(g, x)
     y = partner(g, x)
@@ -147,6 +150,16 @@ def masked_partner(g: Grower, x: Known, mask: Known | None = None) -> Known:
         return g.one_of(mask, number(g, x), number(g, x), x.dtype)
     y = partner(g, x)
     return g.where(mask, x, y) if isinstance(y, Known) or g.random.random() < 0.5 else g.where(mask, y, x)
+
+
+def chosen_by_own(g: Grower, x: Known) -> Known:
+    """`x` or another, by a mask that is there or by a comparison with a number."""
+    masks = [v for v in g.values if v.dtype == "bool" and v.shape == x.shape and v.name != x.name]
+    exact = [v for v in g.values if v.shape == x.shape and v.is_exact and v.dtype != "bool"]
+    if exact and (not masks or g.random.random() < 0.5):
+        other = g.computable(g.random.choice(exact))
+        return masked_partner(g, x, g.compare(g.random.choice(COMPARE), other, number(g, other)))
+    return masked_partner(g, x, g.random.choice(masks)) if masks else g.copy(x)
 
 
 def cast(g: Grower, x: Known) -> Known:
@@ -364,6 +377,17 @@ MOVES: tuple[tuple[Move, int], ...] = (
     (mixture, 2),
 )
 """Every kind of operator, with how often it is chosen."""
+
+OF_ELEMENTS: tuple[tuple[Move, int], ...] = (
+    (unary, 8),
+    (binary, 10),
+    (chosen_by_own, 4),
+    (cast, 3),
+    (copy, 1),
+    (scaled, 3),
+    (fused, 2),
+)
+"""Moves that lists of tensors allow: an element of the result is made of those at its place."""
 
 OFTEN: tuple[tuple[Move, int], ...] = ((cat, 12), (slice_, 8), (pad, 3), (flip, 3), (reshape, 6), (permute, 6))
 """Moves that make one value another's pieces, for fusions that shall have many of them."""

@@ -25,14 +25,27 @@ def place_outputs(
     random: Random, document: dict[str, Any], binding: dict[str, Any], known: Mapping[str, Known]
 ) -> None:
     """Says in the document and in the binding where outputs lie that are not simply dense."""
-    pairs = _pairs(document, binding, known)
-    if pairs and random.random() < ALIASED:
-        output, source = random.choice(pairs)
-        next(one for one in document["outputs"] if one["name"] == output)["alias"] = source
+    if random.random() < ALIASED:
+        place_in_inputs(random, document, binding, known, 1)
     if random.random() < LAID_OUT:
         layouts = [{} if "alias" in one else _layout(random, known[one["name"]].shape) for one in document["outputs"]]
         if any(layouts):
             binding["outputs"] = layouts
+
+
+def place_in_inputs(
+    random: Random, document: dict[str, Any], binding: dict[str, Any], known: Mapping[str, Known], most: int
+) -> None:
+    """Says in the document which outputs lie in inputs: up to so many, where any can."""
+    pairs = _pairs(document, binding, known)
+    random.shuffle(pairs)
+    placed: dict[str, str] = {}
+    for output, source in pairs:
+        if len(placed) < most and output not in placed and source not in placed.values():
+            placed[output] = source
+    for one in document["outputs"]:
+        if one["name"] in placed:
+            one["alias"] = placed[one["name"]]
 
 
 def _layout(random: Random, shape: tuple[int, ...]) -> dict[str, Any]:

@@ -6,8 +6,10 @@ does: every operator of the wire format but matmul has to compile.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,6 +24,8 @@ from tests.search.random_fusions.cases import Case, cases, random_case
 from tests.search.random_fusions.known import DTYPES, FP8
 from tests.search.random_fusions.moves import REDUCE
 from tests.search.random_fusions.proving import Outcome, outcomes
+
+FOUND = json.loads(Path(__file__).with_name("found.json").read_text())
 
 EACH = 10
 """Cases of one test: enough that the compiler works on some while others run."""
@@ -40,20 +44,28 @@ def test_random_fusions_are_right_in_the_emulator(first: int, pool: CompilePool)
     expect_right(outcomes(drawn, first, 1, pool), EACH)
 
 
-@pytest.mark.parametrize("seed", [31387, 30217, 30173])
-def test_what_once_had_no_kernel_has_one(seed: int, pool: CompilePool) -> None:
-    """Two reads of one input that take its axis of extent one for different axes; a scan of columns beside a mean."""
-    expect_right(outcomes(iter([random_case(seed, "tiny")]), 30_000, 2, pool), 1)
+def test_random_fusions_over_lists_are_right_in_the_emulator(pool: CompilePool) -> None:
+    """Some tensors of a list, of several lengths, in one launch."""
+    expect_right(outcomes((random_case(seed, "lists") for seed in range(5)), 0, 1, pool), 5)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_once_was_wrong_or_had_no_kernel_is_right(name: str, pool: CompilePool) -> None:
+    """Random fusions that showed a fault, as they were drawn then."""
+    case = Case(name, FOUND[name]["document"], FOUND[name]["binding"])
+    expect_right(outcomes(iter([case]), 30_000, 1, pool), 1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", [40, *range(10_000, 11_000, 50)])
 def test_many_random_fusions_are_right_in_the_emulator(first: int, pool: CompilePool) -> None:
-    """Half of them tiny and at several points, half with rows of several warps."""
+    """Half of them tiny and at several points, half with rows of several warps, and some over lists."""
     tiny = (random_case(seed, "tiny") for seed in range(first, first + 25))
     small = (random_case(seed, "small") for seed in range(first, first + 25))
+    lists = (random_case(seed, "lists") for seed in range(first, first + 10))
     expect_right(outcomes(tiny, first, 2, pool), 25)
     expect_right(outcomes(small, first, 1, pool), 25)
+    expect_right(outcomes(lists, first, 1, pool), 10)
 
 
 @pytest.mark.long
@@ -144,6 +156,19 @@ _LAYOUTS: dict[str, Callable[[list[int]], bool]] = {
     "every other": lambda steps: bool(steps) and min(steps) > 1,
     "transposed": lambda steps: steps != sorted(steps, reverse=True) and 0 not in steps,
 }
+
+
+def test_lists_are_drawn_with_all_that_they_may_have() -> None:
+    met: set[object] = set()
+    for seed in range(150):
+        case = random_case(seed, "lists")
+        fusion = parse_fusion(case.document)
+        met |= {op.op for op in fusion.ops} | {("lists", min(3, sum(x.list is True for x in fusion.inputs)))}
+        met |= {("in place", sum(x.alias is not None for x in fusion.outputs) > 1), ("scalars", bool(fusion.scalars))}
+        met |= {"an element" for x in fusion.inputs if not x.shape}
+    wanted = {("lists", 1), ("lists", 3), ("in place", True), ("scalars", True), "an element"}
+    wanted |= {"cast", "where", "fma", "pow", "remainder", "lt", "bitwise_xor", "broadcast_to"}
+    assert wanted <= met, sorted(map(str, wanted - met))
 
 
 def test_a_seed_is_a_case() -> None:

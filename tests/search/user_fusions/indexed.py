@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional
 
 from fusetune import FusionBuilder, Tensor
-from fusetune.functional import clamp, log_softmax, logical_and, softmax
+from fusetune.functional import clamp, log_softmax, logical_and, logsumexp, softmax
 from fusetune.wire.fusion import DTypeName
 from tests.search.user_fusions.posted import Given, Posted, between, normal, positive, seldom, unit
 from tests.search.user_fusions.spelled import along, halves, joined, kept, last, stacked, wide
@@ -246,6 +246,24 @@ def nearest_by_torch(x: Any, codes: Any) -> Any:
     return apart.argmin(1), apart.amin(1).int()
 
 
+def looked_up(f: FusionBuilder, x: Tensor, codes: Tensor, table: Tensor) -> Tensor:
+    """The row of a table that belongs to the nearest code."""
+    return f.take(table, nearest(f, x, codes)[0])
+
+
+def greedy(f: FusionBuilder, logits: Tensor) -> tuple[Tensor, Tensor]:
+    """The likeliest word of each row, and how likely it is."""
+    x = wide(logits)
+    best = logits.argmax(1, keepdim=True)
+    chosen = f.gather(x, 1, best) - logsumexp(x, (1,), keepdim=True)
+    return best.reshape((logits.shape[0],)), chosen.reshape((logits.shape[0],))
+
+
+def greedy_by_torch(logits: Any) -> Any:
+    best = logits.argmax(1)
+    return best, logits.float().log_softmax(1).gather(1, best[:, None])[:, 0]
+
+
 def repetition(f: FusionBuilder, logits: Tensor, seen: Tensor, by: Any) -> Tensor:
     """Logits of words that were said already made less likely."""
     return f.where(seen, f.where(f.lt(logits, 0.0), logits * by, logits / by), logits)
@@ -442,6 +460,13 @@ INDEXED = (
         nearest_by_torch,
         (Given(("M", 6), "i8", between(-9, 9)), Given((12, 6), "i8", between(-9, 9))),
     ),
+    Posted(
+        "rows of nearest codes",
+        looked_up,
+        lambda x, codes, table: table[nearest_by_torch(x, codes)[0]],
+        (Given(("M", 6), "i8", between(-9, 9)), Given((12, 6), "i8", between(-9, 9)), Given((12, 20), "bf16")),
+    ),
+    Posted("greedy words and how likely they are", greedy, greedy_by_torch, (Given(("M", 71), "bf16"),), slack=2.0),
     Posted(
         "columns in another order",
         lambda f, x, order: f.take(x, order, 1),

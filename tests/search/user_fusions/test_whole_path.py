@@ -23,6 +23,7 @@ SHOWN = (
     "places of tokens in experts",
     "AdamW of bf16, moments in f32",
     "Lion of f32 over a list",
+    "running statistics of batch norm",
     "channels last, of volumes",
     "dropout, residual, layernorm",
     "logic of masks",

@@ -307,6 +307,7 @@ UPDATES = (
         running_stats_by_torch,
         (Given((13,)), Given((13,), "f32", positive), Given((6, 13, 7, 5))),
         scalars=(0.1,),
+        into={0: 0, 1: 1},
         slack=2.0,
     ),
     _in_place(

@@ -131,13 +131,8 @@ def _div_mode(w: Writing, node: Node, a: Any) -> Value:
     floats = w.dtype(node) in FLOATS
     if mode == "trunc" and floats:
         return _in_f32(w, node, lambda x, y: w.f.trunc(w.f.div(x, y)), a.self, a.other)
-    if mode == "floor" and not floats:
+    if mode == "floor":
         return arithmetic(w, node, "floor_divide", a.self, a.other)
-    if mode == "floor" and _is_power_of_two(a.other):
-        return _in_f32(w, node, lambda x, y: w.f.floor(w.f.div(x, y)), a.self, a.other)
-    if floats:
-        fix = "Write torch.floor(x / y), which differs where the quotient is nearly whole."
-        w.refuse(node, "a quotient of floats rounded down", fix)
     x, y = w.alike([a.self, a.other], w.dtype(node), w.shape(node))
     up = w.f.cast(_turns(w, x, y), w.dtype(node))
     return w.f.add(w.f.floor_divide(x, y), up)
@@ -145,10 +140,12 @@ def _div_mode(w: Writing, node: Node, a: Any) -> Value:
 
 @row(aten.fmod.Tensor, aten.fmod.Scalar)
 def _fmod(w: Writing, node: Node, a: Any) -> Value:
-    if w.dtype(node) in FLOATS:
-        fix = "Write x - torch.trunc(x / y) * y, which rounds where x is much larger than y."
-        w.refuse(node, "a remainder of floats", fix)
     x, y = w.alike([a.self, a.other], w.dtype(node), w.shape(node))
+    if w.dtype(node) in FLOATS:
+        if any(not isinstance(z, Tensor | int | float) for z in (x, y)):
+            w.refuse(node, "fmod with a number that is told at each call", "Write torch.remainder of positive numbers.")
+        rest = w.f.remainder(_size(w, x), _size(w, y))
+        return w.f.where(_is_negative(w, y, x), w.f.neg(rest), rest)
     rest = w.f.remainder(x, y)
     return w.f.where(_turns(w, x, y), w.f.sub(rest, y), rest)
 
@@ -167,18 +164,16 @@ def _is_negative(w: Writing, x: Operand, y: Operand) -> Tensor:
     return w.f.full(x.shape, int(y < 0), "bool")
 
 
-@row(aten.remainder.Tensor, aten.remainder.Scalar)
+def _size(w: Writing, x: Operand) -> Operand:
+    """Without its sign."""
+    if isinstance(x, Tensor):
+        return w.f.abs(x)
+    return abs(x) if isinstance(x, int | float) else x
+
+
+@row(aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor)
 def _remainder(w: Writing, node: Node, a: Any) -> Value:
-    if w.dtype(node) not in FLOATS:
-        return arithmetic(w, node, "remainder", a.self, a.other)
-    if not _is_power_of_two(a.other):
-        fix = "Write x - torch.floor(x / y) * y, which rounds where x is much larger than y."
-        w.refuse(node, "a remainder of floats", fix)
-    return _in_f32(w, node, lambda x, y: w.f.sub(x, w.f.mul(w.f.floor(w.f.div(x, y)), y)), a.self, a.other)
-
-
-def _is_power_of_two(x: Any) -> bool:
-    return isinstance(x, int | float) and x != 0 and math.isfinite(x) and abs(math.frexp(x)[0]) == 0.5
+    return arithmetic(w, node, "remainder", a.self, a.other)
 
 
 def _in_f32(w: Writing, node: Node, made: Any, *operands: Any) -> Value:
@@ -198,8 +193,6 @@ def _pow(w: Writing, node: Node, a: Any) -> Value:
     dtype, exponent = w.dtype(node), w.operand(a.exponent)
     number = exponent.number if isinstance(exponent, Uniform) else exponent
     if not isinstance(number, int | float):
-        if dtype not in FLOATS:
-            w.refuse(node, "a power of integers with an exponent that is no number", "Cast to a float first.")
         return arithmetic(w, node, "pow", a.self, a.exponent)
     if dtype not in FLOATS:
         return _whole_power(w, node, a.self, int(number))
