@@ -13,7 +13,7 @@ from fusetune.kernel import Kernel
 from fusetune.torch_compile.choosing import KernelChoice, is_capturing
 from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.drawing import Draws
-from fusetune.torch_compile.lowering import Lowered
+from fusetune.torch_compile.lowering import Lowered, positions_of
 from fusetune.torch_compile.program import Boxed
 
 log = logging.getLogger("fusetune.torch_compile")
@@ -37,7 +37,7 @@ class RegionCall:
         self.choices: dict[object, KernelChoice] = {}
         self._active: dict[object, Kernel] = {}
         self._due: set[object] = set()
-        self._positions = _positions(lowered)
+        self._positions = positions_of(lowered)
         self.is_static = not lowered.converted.symbols
 
     def settle(self) -> None:
@@ -133,12 +133,6 @@ class RegionCall:
             log.warning("a kernel failed, its region stays in eager: %s", error)
             if self.strict:
                 raise
-
-
-def _positions(lowered: Lowered) -> list[int | None]:
-    """For each tensor of the fusion the argument that it is; None for what random numbers start from."""
-    at = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
-    return [None if isinstance(x, str) else at[x] for x in lowered.converted.inputs]
 
 
 def _scalar_positions(lowered: Lowered) -> list[int]:

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from fusetune.errors import InvalidRequest
+from fusetune.torch_compile.choosing import Engine
 from fusetune.wire.problems import Problem
 
 Waiting = Literal["background", "block", "cached"]
 Drawing = Literal["fused", "eager"]
+Swapping = Literal["step", "sync_point"]
 
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """`mode`: kernels are asked for in the background, waited for at compile time (for `budget_s` seconds at most), or
-    only taken from what is kept. `rng`: whether dropout is part of regions; eager's numbers are drawn outside of them.
-    `strict`: what fails raises, instead of running in eager. `least_bytes`: regions that move less are left to eager.
+    """`engine`: who runs what no kernel does, eager or Inductor; `inductor`: options for the latter, or one of its modes.
+    `mode`: kernels are asked for in the background, waited for (for `budget_s` seconds at most), or only taken from
+    what is kept. `rng`: whether dropout is part of regions; eager's numbers are drawn outside of them; beside Inductor
+    they are Inductor's. `strict`: what fails raises, instead of running otherwise. `least_bytes`: regions that move less
+    are left alone. `swap`: kernels are taken over before a step, or in `fusetune.sync_point()` alone.
     """
 
+    engine: Engine = "eager"
     mode: Waiting = "background"
     budget_s: float = 60.0
     rng: Drawing = "fused"
     strict: bool = False
     least_bytes: int = 1 << 16
+    swap: Swapping = "step"
+    inductor: str | Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, options: Mapping[str, Any] | None, mode: str | None) -> CompileOptions:
@@ -38,12 +45,24 @@ class CompileOptions:
             if name not in fields
         ]
         problems += [p for name, value in given.items() if name in fields for p in _wrong(name, value)]
+        if given.get("inductor") and given.get("engine") != "inductor":
+            fix = 'Add "engine": "inductor".'
+            problems.append(Problem("options['inductor']", "given", "nothing where eager is the engine", fix))
         if problems:
             raise InvalidRequest(tuple(problems))
         return cls(**given)
 
+    @property
+    def patches(self) -> dict[str, Any]:
+        """What is changed of Inductor's configuration."""
+        if isinstance(self.inductor, str):
+            return dict(_modes()[self.inductor])
+        return {str(name).replace("-", "_"): value for name, value in self.inductor.items()}
 
-_CHOICES: dict[str, tuple[str, ...]] = {"mode": get_args(Waiting), "rng": get_args(Drawing)}
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "engine": get_args(Engine), "mode": get_args(Waiting), "rng": get_args(Drawing), "swap": get_args(Swapping),
+}  # fmt: skip
 
 
 def _wrong(name: str, value: Any) -> list[Problem]:
@@ -52,7 +71,36 @@ def _wrong(name: str, value: Any) -> list[Problem]:
         expected, fits = f"one of {', '.join(_CHOICES[name])}", value in _CHOICES[name]
     elif name == "strict":
         expected, fits = "True or False", isinstance(value, bool)
+    elif name == "inductor":
+        return _unknown_to_inductor(value)
     else:
         expected = "a number that is not negative"
         fits = isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     return [] if fits else [Problem(where, repr(value), expected, "Correct it.")]
+
+
+def _unknown_to_inductor(value: Any) -> list[Problem]:
+    where = "options['inductor']"
+    if isinstance(value, str):
+        expected = f"one of {', '.join(_modes())}, or options by name"
+        return [] if value in _modes() else [Problem(where, repr(value), expected, "Correct it.")]
+    if not isinstance(value, Mapping):
+        return [Problem(where, repr(value), "a mode, or options by name", 'Write {"max_autotune": True}, say.')]
+    if not value:
+        return []
+    import torch._inductor
+
+    known = torch._inductor.list_options()
+    fix = "torch._inductor.list_options() has the names."
+    return [
+        Problem(f"{where}[{name!r}]", "an unknown option", "an option of Inductor", fix)
+        for name in value
+        if str(name).replace("-", "_") not in known
+    ]
+
+
+def _modes() -> dict[str, Mapping[str, Any]]:
+    import torch._inductor
+
+    found: dict[str, Mapping[str, Any]] = torch._inductor.list_mode_options()
+    return found

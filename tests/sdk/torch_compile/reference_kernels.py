@@ -16,12 +16,17 @@ from fusetune.torch import DTYPES
 from fusetune.torch_compile.clocks import KnownTimes
 from fusetune.wire.artifact import Evidence, TensorSpec
 from fusetune.wire.binding import Binding
+from fusetune.wire.canonical import binding_hash
 
 
 @dataclass(frozen=True)
 class _Artifact:
     inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    fingerprint: str
+    binding: str
     evidence: Evidence
+    code_hash: str = "reference"
 
 
 class ReferenceKernel:
@@ -29,10 +34,20 @@ class ReferenceKernel:
 
     def __init__(self, fusion: Fusion, binding: Binding, align: int = 1) -> None:
         self.bound = bind(fusion, binding)
-        values = [self.bound.value(name) for name in self.bound.inputs]
-        specs = (TensorSpec(shape=(), strides=(), dtype=v.dtype.value, align=align) for v in values)
-        self.artifact = _Artifact(tuple(specs), Evidence(correct="verified_on_gpu", time="measured"))
+        self.artifact = _Artifact(
+            tuple(self._spec(name, align) for name in self.bound.inputs),
+            tuple(self._spec(name, 16) for name in self.bound.outputs),
+            fusion.fingerprint, binding_hash(fusion, binding),
+            Evidence(correct="verified_on_gpu", time="measured"),
+        )  # fmt: skip
         self.calls = 0
+
+    def _spec(self, name: str, align: int) -> TensorSpec:
+        """The tensor as its caller sees it."""
+        value, order = self.bound.value(name), self._order(name, len(self.bound.value(name).shape))
+        back = [order.index(dim) for dim in range(len(order))]
+        shape, strides = (tuple(side[n] for n in back) for side in (value.shape, value.strides))
+        return TensorSpec(shape=shape, strides=strides, dtype=value.dtype.value, align=align)
 
     def __call__(self, *arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
         self.calls += 1
@@ -86,13 +101,13 @@ class FakeKernels:
 class FixedClock:
     """Says what it is told. `compared` counts."""
 
-    eager_us: float = 2.0
+    otherwise_us: float = 2.0
     kernel_us: float = 1.0
     compared: list[object] = field(default_factory=list)
 
-    def compare(self, eager: Any, kernel: Any) -> KnownTimes:
+    def compare(self, otherwise: Any, kernel: Any) -> KnownTimes:
         self.compared.append(kernel)
-        return KnownTimes(self.eager_us, self.kernel_us)
+        return KnownTimes(self.otherwise_us, self.kernel_us)
 
 
 class BrokenKernels(FakeKernels):

@@ -1,0 +1,106 @@
+"""Has Inductor compile a graph: as it is, only to see its regions, or with kernels in their places."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from fusetune.torch_compile.inside.passes import Looking, Seen, Taking
+from fusetune.torch_compile.inside.regions import Kind
+from fusetune.torch_compile.inside.traced import TracedGraph
+
+Run = Callable[..., Any]
+"""A compiled graph."""
+
+Compile = Callable[..., Any]
+"""What makes code of one graph of operators: Inductor's `compile_fx_inner`."""
+
+
+def as_it_is(gm: fx.GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], inner: Compile | None) -> Run:
+    """What torch.compile does without us; the graph is taken over."""
+    from torch._inductor.compile_fx import compile_fx
+
+    return compile_fx(gm, inputs, inner_compile=code_maker(inner), config_patches=dict(patches))  # type: ignore[no-any-return]
+
+
+def look(traced: TracedGraph, inputs: Sequence[Any], patches: Mapping[str, Any], looking: Looking) -> None:
+    """Shows `looking` the graphs that come of it, forward and backward. No code is made, nothing is kept in caches."""
+
+    def seen(gm: fx.GraphModule, example_inputs: Sequence[Any], **settings: Any) -> Any:
+        looking.kind = _kind_of(settings)
+        try:
+            code_maker(None)(gm, example_inputs, **settings)
+        except Exception as error:
+            if not _is_seen(error):
+                raise
+        return _nothing
+
+    with apart(traced):
+        from torch._inductor.compile_fx import compile_fx
+
+        both = {**patches, "post_grad_custom_post_pass": looking}
+        compile_fx(traced.copy(), inputs, inner_compile=seen, config_patches=both)
+
+
+def with_kernels(
+    gm: fx.GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], taking: Taking, inner: Compile | None
+) -> Run:
+    """The graph with kernels where `taking` finds regions for them; the graph is taken over."""
+    from torch._inductor.compile_fx import compile_fx
+
+    make = code_maker(inner)
+
+    def compiled(gm: fx.GraphModule, example_inputs: Sequence[Any], **settings: Any) -> Any:
+        taking.kind = _kind_of(settings)
+        return make(gm, example_inputs, **settings)
+
+    both = {**patches, "post_grad_custom_post_pass": taking}
+    return compile_fx(gm, inputs, inner_compile=compiled, config_patches=both)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def apart(traced: TracedGraph) -> Iterator[None]:
+    """For a compilation that is none of Dynamo's: one at a time, ambient as in the traced one, the backward graph at
+    once, so that no step waits for it."""
+    from torch._dynamo.convert_frame import compile_lock
+
+    eager = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+    with compile_lock, torch._guards.tracing(None), eager, traced.ambient.entered():
+        yield
+
+
+def earlier_pass(patches: Mapping[str, Any]) -> Any:
+    """The pass that Inductor has in our place already; None if it has none."""
+    import torch._inductor.config as config
+
+    found = patches.get("post_grad_custom_post_pass", config.post_grad_custom_post_pass)
+    return found or None
+
+
+def code_maker(inner: Compile | None) -> Compile:
+    """What makes code of a graph; Inductor's own unless another is given."""
+    from torch._inductor.compile_fx import compile_fx_inner
+
+    return compile_fx_inner if inner is None else inner
+
+
+def _kind_of(settings: Mapping[str, Any]) -> Kind:
+    if settings.get("is_backward"):
+        return "backward"
+    return "inference" if settings.get("is_inference") else "forward"
+
+
+def _is_seen(error: Exception) -> bool:
+    """Whether the exception is `Seen`: Inductor wraps what a pass raises."""
+    return isinstance(error, Seen) or isinstance(getattr(error, "inner_exception", None), Seen)
+
+
+def _nothing(args: list[Any]) -> tuple[Any, ...]:
+    raise AssertionError("a graph that was only looked at is not run")
+
+
+_nothing._boxed_call = True  # type: ignore[attr-defined]
