@@ -130,7 +130,7 @@ class ServiceSource:
         return self.failure_of(key_of(fusion, binding))
 
     def kernel_of(self, key: Key) -> SomeKernel | None:
-        """The kernel that is held: `peek` for who has looked before and knows the key, whose hash takes milliseconds."""
+        """The kernel that is held: `peek` for who has looked before and knows the key (a hash takes milliseconds)."""
         return self._kernels.get(key)
 
     def failure_of(self, key: Key) -> str | None:

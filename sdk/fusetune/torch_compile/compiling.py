@@ -42,8 +42,8 @@ class CompileBackend:
     """What torch.compile calls with each graph.
 
     `source`: where kernels come from, by default the store on disk and a service; `clock`: what times them; `notes`:
-    what is kept of graphs, by default beside the store, and nothing with a source of one's own; `inner`: what makes code
-    in Inductor's place. `proposed` are the regions of all graphs that run beside eager, in order.
+    what is kept of graphs, by default beside the store, and nothing with a source of one's own; `inner`: what makes
+    code in Inductor's place. `proposed` are the regions of all graphs that run beside eager, in order.
     """
 
     def __init__(

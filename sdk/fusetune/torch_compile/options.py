@@ -18,11 +18,11 @@ Swapping = Literal["step", "sync_point"]
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """`engine`: who runs what no kernel does, eager or Inductor; `inductor`: options for the latter, or one of its modes.
-    `mode`: kernels are asked for in the background, waited for (for `budget_s` seconds at most), or only taken from
-    what is kept. `rng`: whether dropout is part of regions; eager's numbers are drawn outside of them; beside Inductor
-    they are Inductor's. `strict`: what fails raises, instead of running otherwise. `least_bytes`: regions that move less
-    are left alone. `swap`: kernels are taken over before a step, or in `fusetune.sync_point()` alone.
+    """`engine`: who runs what no kernel does, eager or Inductor; `inductor`: options for the latter, or one of its
+    modes. `mode`: kernels are asked for in the background, waited for (for `budget_s` seconds at most), or only taken
+    from what is kept. `rng`: whether dropout is part of regions; eager's numbers are drawn outside of them; beside
+    Inductor they are Inductor's. `strict`: what fails raises, instead of running otherwise. `least_bytes`: regions that
+    move less are left alone. `swap`: kernels are taken over before a step, or in `fusetune.sync_point()` alone.
     """
 
     engine: Engine = "eager"

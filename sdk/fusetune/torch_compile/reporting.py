@@ -164,5 +164,7 @@ def summary(regions: Sequence[ReportedRegion], engine: Engine) -> str:
     keys = {choice.key for x in said for choice in x.choices}
     taken = sum(any(choice.is_taken for choice in x.choices) for x in said)
     left = sum(bool(x.why) for x in regions)
-    line = f"{len(regions)} regions, {len(keys)} distinct, {taken} by kernels, {len(regions) - taken - left} in {engine}"
+    line = (
+        f"{len(regions)} regions, {len(keys)} distinct, {taken} by kernels, {len(regions) - taken - left} in {engine}"
+    )
     return f"{line}, {left} that fusions cannot say" if left else line

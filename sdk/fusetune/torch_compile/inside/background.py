@@ -1,7 +1,7 @@
 """What takes seconds and nobody waits for, one after another on a thread: compilations beside the running ones.
 
-The thread begins with the first job. It holds the interpreter's lock as any Python does, and torch's lock of compilations
-while it compiles: a compilation of the program's own waits for one of these, a step does not.
+The thread begins with the first job. It holds the interpreter's lock as any Python does, and torch's lock of
+compilations while it compiles: a compilation of the program's own waits for one of these, a step does not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Background:
         self._open = 0
 
     def add(self, job: Callable[[], None]) -> None:
-        """Has `job` run, with the context variables of the caller (torch's configuration is in them). It may not raise."""
+        """Has `job` run, with the caller's context variables (torch's configuration is in them). It may not raise."""
         with self._idle:
             self._open += 1
         self._jobs.put((contextvars.copy_context(), job))

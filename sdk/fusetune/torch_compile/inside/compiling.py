@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fusetune.torch_compile.inside.beside import beside_the_program
 from fusetune.torch_compile.inside.passes import Looking, Seen, Taking
 from fusetune.torch_compile.inside.regions import Kind
 from fusetune.torch_compile.inside.traced import TracedGraph
@@ -24,7 +25,8 @@ def as_it_is(gm: fx.GraphModule, inputs: Sequence[Any], patches: Mapping[str, An
     """What torch.compile does without us; the graph is taken over."""
     from torch._inductor.compile_fx import compile_fx
 
-    return compile_fx(gm, inputs, inner_compile=code_maker(inner), config_patches=dict(patches))  # type: ignore[no-any-return]
+    found: Any = compile_fx(gm, inputs, inner_compile=code_maker(inner), config_patches=dict(patches))
+    return found  # type: ignore[no-any-return]
 
 
 def look(traced: TracedGraph, inputs: Sequence[Any], patches: Mapping[str, Any], looking: Looking) -> None:
@@ -59,17 +61,16 @@ def with_kernels(
         return make(gm, example_inputs, **settings)
 
     both = {**patches, "post_grad_custom_post_pass": taking}
-    return compile_fx(gm, inputs, inner_compile=compiled, config_patches=both)  # type: ignore[no-any-return]
+    found: Any = compile_fx(gm, inputs, inner_compile=compiled, config_patches=both)
+    return found  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def apart(traced: TracedGraph) -> Iterator[None]:
-    """For a compilation that is none of Dynamo's: one at a time, ambient as in the traced one, the backward graph at
-    once, so that no step waits for it."""
-    from torch._dynamo.convert_frame import compile_lock
-
-    eager = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
-    with compile_lock, torch._guards.tracing(None), eager, traced.ambient.entered():
+    """For a compilation beside the program: ambient as in the traced one, the backward graph at once, so that no step
+    waits for it."""
+    at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
+    with beside_the_program(), at_once, traced.ambient.entered():
         yield
 
 

@@ -20,9 +20,9 @@ from fusetune.torch_compile.inside.passes import Lower
 
 @dataclass
 class Host:
-    """`source`: where kernels come from; `clock`: what times on a device; `lower`: the fusion of a region; `notes`: what
-    is kept of graphs; `inner`: what makes code, Inductor unless a test brings its own. `trials`: by the key of a choice;
-    None while Inductor's code for it is made. `failures`: of kernels that ran, so far."""
+    """`source`: where kernels come from; `clock`: what times on a device; `lower`: the fusion of a region; `notes`:
+    what is kept of graphs; `inner`: what makes code, Inductor unless a test brings its own. `trials`: by the key of a
+    choice; None while Inductor's code for it is made. `failures`: of kernels that ran, so far."""
 
     source: Callable[[], KernelSource]
     clock: Callable[[torch.device], Clock]

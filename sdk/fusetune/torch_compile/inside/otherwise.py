@@ -1,4 +1,4 @@
-"""What would run without a kernel: Inductor's own code for a region, to be timed beside it, and where a kernel fails."""
+"""What runs without a kernel: Inductor's own code for a region, to be timed beside it, and where a kernel fails."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from fusetune.errors import FusetuneError, WrongArguments
+from fusetune.torch_compile.inside.beside import beside_the_program
 from fusetune.torch_compile.inside.compiling import Compile, Run, code_maker
 from fusetune.torch_compile.inside.regions import PortableRegion, forward_of
 from fusetune.torch_ops.outputs import own_outputs
@@ -20,15 +21,15 @@ ROOM = 3.0
 
 def by_inductor(region: PortableRegion, device: torch.device, patches: Mapping[str, Any], inner: Compile | None) -> Run:
     """The region as Inductor compiles it alone: a function of its inputs."""
-    from torch._dynamo.convert_frame import compile_lock
     from torch._inductor.compile_fx import compile_fx
 
     mode = FakeTensorMode()
-    with compile_lock, torch._guards.tracing(None), torch.no_grad():
+    with beside_the_program(), torch.no_grad():
         with mode:
             fakes = [form.empty(device) for form in region.inputs]
             gm = make_fx(forward_of(region.program, device))(*fakes)
-        return compile_fx(gm, fakes, inner_compile=code_maker(inner), config_patches=dict(patches))  # type: ignore[no-any-return]
+        found: Any = compile_fx(gm, fakes, inner_compile=code_maker(inner), config_patches=dict(patches))
+        return found  # type: ignore[no-any-return]
 
 
 class Trial:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._dynamo.utils import detect_fake_mode
+from torch._guards import detect_fake_mode
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 import fusetune.graph
@@ -103,8 +103,8 @@ class Looking(CustomGraphPass):
 
 
 class Taking(CustomGraphPass):
-    """Gives regions to the kernels in `keys`, which are by fusion and binding. Another of Inductor's passes in this place
-    runs before it."""
+    """Gives regions to the kernels in `keys`, which are by fusion and binding. Another pass that Inductor has in this
+    place runs before it."""
 
     kind: Kind = "inference"
 

@@ -56,8 +56,8 @@ class Place(Wire):
 
 
 class PortableRegion(Wire):
-    """`program` is Python: a method `forward` of the region's `inputs`, in order, that returns its outputs. `reads`: for
-    each tensor of the fusion the input that it is; `places`: where the region's outputs are to be found."""
+    """`program` is Python: a method `forward` of the region's `inputs`, in order, that returns its outputs. `reads`:
+    for each tensor of the fusion the input that it is; `places`: where the region's outputs are to be found."""
 
     graph: Kind
     number: int
@@ -176,4 +176,3 @@ def _is_open(value: Any) -> bool:
     if not isinstance(value, torch.Tensor):
         return True
     return any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride(), value.storage_offset()))
-

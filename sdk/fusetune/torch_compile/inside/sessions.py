@@ -39,7 +39,13 @@ class Session:
     """Called like the graph. `is_silent`: nobody is asked for kernels."""
 
     def __init__(
-        self, host: Host, gm: fx.GraphModule, inputs: Sequence[Any], options: CompileOptions, label: str, is_silent: bool
+        self,
+        host: Host,
+        gm: fx.GraphModule,
+        inputs: Sequence[Any],
+        options: CompileOptions,
+        label: str,
+        is_silent: bool,
     ) -> None:
         self.host, self.options, self.label = host, options, label
         self.traced = TracedGraph(gm) if may_be_compiled_again(inputs) else None
@@ -131,4 +137,3 @@ class Session:
         if line != self._last_line and self.reported:
             self._last_line = line
             log.info(line)
-

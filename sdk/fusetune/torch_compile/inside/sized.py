@@ -1,4 +1,4 @@
-"""`SizedGraph`: one graph at settled sizes: its regions, what became of them, and the versions compiled with kernels."""
+"""`SizedGraph`: one graph at settled sizes: its regions, what became of them, and its versions with kernels."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ log = logging.getLogger("fusetune.torch_compile")
 Key = tuple[str, str]
 
 PATIENCE_S, PATIENCE = 30.0, 20.0
-"""While kernels are still searched for, a graph is compiled again with those that came at most so often: every 30 s, and
-for a twentieth of the time."""
+"""While kernels are still searched for, a graph is compiled again with those that came at most so often: every 30 s,
+and for a twentieth of the time."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,13 @@ class SizedGraph:
     ranks agree. Without `fakes` it is a graph that cannot be compiled again."""
 
     def __init__(
-        self, host: Host, traced: TracedGraph, options: CompileOptions, inputs: Sequence[Any], label: str, asking: Asking
+        self,
+        host: Host,
+        traced: TracedGraph,
+        options: CompileOptions,
+        inputs: Sequence[Any],
+        label: str,
+        asking: Asking,
     ) -> None:
         self.host, self.traced, self.options, self.label, self.asking = host, traced, options, label, asking
         self.device = next((x.device for x in inputs if isinstance(x, torch.Tensor)), torch.device("cpu"))
@@ -302,13 +308,18 @@ class SizedGraph:
         return f"{self.key}:{uuid_of({key: '/'.join(key) for key in wanted})}"
 
     def _do(self, job: Callable[[], None]) -> None:
-        """On the thread. What fails leaves the graph as it is."""
+        """On the thread. What fails is tried once more, as not all of torch is made for threads; what fails again
+        leaves the graph as it is."""
         self._busy = True
 
         def done() -> None:
             try:
-                job()
-            except Exception as error:  # a graph that cannot be compiled again runs as it is
+                try:
+                    job()
+                except Exception as error:  # noqa: BLE001
+                    log.info("compiled once more, after %s: %s", type(error).__name__, error)
+                    job()
+            except Exception as error:  # noqa: BLE001 (the program goes on, whatever it was)
                 self.error = error
                 log.warning("a graph stays as Inductor compiles it: %s: %s", type(error).__name__, error)
             finally:
@@ -335,5 +346,3 @@ class SizedGraph:
 
     def _device_name(self) -> str:
         return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
-
-

@@ -103,7 +103,7 @@ def copied(gm: fx.GraphModule) -> fx.GraphModule:
     for old, new in places.items():
         new.meta = dict(old.meta)
         if hasattr(old, "_dynamo_source"):
-            new._dynamo_source = old._dynamo_source  # type: ignore[attr-defined]
+            new._dynamo_source = old._dynamo_source
     found = fx.GraphModule(gm, graph)
     found.meta = dict(gm.meta)
     for name in _OF_DYNAMO:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._inductor.compile_fx import compile_fx_inner
 
 
 class _Stop(Exception):
@@ -17,8 +16,9 @@ class _Stop(Exception):
 def interpreted(gm: fx.GraphModule, example_inputs: Sequence[Any], **settings: Any) -> Any:
     """In the place of `compile_fx_inner`. The graph is as it is behind Inductor's last pass over operators."""
     import torch._inductor.config as config
+    from torch._inductor.compile_fx import compile_fx_inner
 
-    before = config.post_grad_custom_post_pass
+    before: Any = config.post_grad_custom_post_pass
     graphs: list[fx.Graph] = []
 
     def stop(graph: fx.Graph) -> None:
