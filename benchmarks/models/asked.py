@@ -33,12 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="llama,dit,convnext")
     parser.add_argument("--training", action="store_true", help="forward and backward, in place of inference")
+    parser.add_argument("--layers", type=int, help="of a model that is several, BERT")
     parser.add_argument("--device", default="cuda:0" if torch.version.cuda else "cpu")
     parser.add_argument("--out", type=Path, default=Path("build/models/asked.json"))
     given = parser.parse_args(arguments)
     asked: dict[Any, AskedRegion] = {}
     for name in given.models.split(","):
-        for one in asked_by(MODELS[name], torch.device(given.device), given.training):
+        for one in asked_by(MODELS[name], Setting(torch.device(given.device), layers=given.layers), given.training):
             before = asked.get(one.key)
             asked[one.key] = one if before is None else before.with_more(one)
     given.out.parent.mkdir(parents=True, exist_ok=True)
@@ -46,12 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{len(asked)} distinct regions in {given.out}")
 
 
-def asked_by(model: Model, device: torch.device, is_training: bool, is_small: bool = False) -> list[AskedRegion]:
+def asked_by(model: Model, setting: Setting, is_training: bool) -> list[AskedRegion]:
     """What the model's regions ask for, beside eager and inside Inductor."""
     source = FolderSource(None)
     backend = CompileBackend(source)
-    setting = Setting(device, is_small=is_small)
-    with _attention_of_a_card(device):
+    with _attention_of_a_card():
         _traced(model, setting, backend, is_training)
         inside = Inside(backend)
         with contextlib.suppress(_Enough):
@@ -94,7 +94,7 @@ def _traced(model: Model, setting: Setting, backend: Any, is_training: bool) -> 
 
 
 @contextlib.contextmanager
-def _attention_of_a_card(device: torch.device) -> Iterator[None]:
+def _attention_of_a_card() -> Iterator[None]:
     usual = functional.scaled_dot_product_attention
     if not torch.cuda.is_available():
         functional.scaled_dot_product_attention = _flash_attention  # type: ignore[assignment]

@@ -39,11 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--limit-s", type=float, default=1e9, help="no further mode is begun after so many seconds")
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--layers", type=int, help="of a model that is several, BERT")
     parser.add_argument("--tiny", action="store_true", help="small models, for tests without a GPU")
     parser.add_argument("--out", type=Path, default=Path("build/models/results.json"))
     given = parser.parse_args(arguments)
     torch.set_float32_matmul_precision("high")
-    setting = Setting(torch.device(given.device), is_small=given.tiny)
+    setting = Setting(torch.device(given.device), is_small=given.tiny, layers=given.layers)
     until = time.monotonic() + given.limit_s
     rows: list[dict[str, Any]] = []
     for name in given.models.split(","):
@@ -171,7 +172,7 @@ def _tune(model: Model, setting: Setting, given: argparse.Namespace) -> None:
     from benchmarks.models.tuning import FolderSource
 
     have = FolderSource(given.kernels).kernels
-    wanted = [x for x in asked_by(model, setting.device, given.training, given.tiny) if x.key not in have]
+    wanted = [x for x in asked_by(model, setting, given.training) if x.key not in have]
     print(f"{model.name}: {len(wanted)} regions without a kernel", flush=True)
     for line in tune_all(wanted, given.kernels, given.tune_s):
         print(line, flush=True)

@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--training", action="store_true")
     parser.add_argument("--kernels", type=Path, default=Path("build/models"))
     parser.add_argument("--device", default="cuda")
+    parser.add_argument("--layers", type=int, help="of a model that is several, BERT")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--turns", type=int, default=2, help="processes one after another on the same caches")
     parser.add_argument("--out", type=Path, default=Path("build/models/start.json"))
@@ -66,6 +67,7 @@ def _in_a_process(given: argparse.Namespace, model: str, mode: str, caches: str)
     command = [
         sys.executable, "-m", "benchmarks.models.start", "--models", model, "--child", mode, "--device", given.device,
         "--kernels", str(given.kernels),
+        *(["--layers", str(given.layers)] if given.layers else []),
         *(["--tiny"] if given.tiny else []), *(["--training"] if given.training else []),
     ]  # fmt: skip
     folders = {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor", "TRITON_CACHE_DIR": f"{caches}/triton",
@@ -81,7 +83,7 @@ def _in_a_process(given: argparse.Namespace, model: str, mode: str, caches: str)
 def _first(given: argparse.Namespace, mode: str) -> dict[str, Any]:
     from torch._dynamo.utils import counters
 
-    step = made(MODELS[given.models], Setting(torch.device(given.device), is_small=given.tiny), given.training)
+    step = made(MODELS[given.models], Setting(torch.device(given.device), is_small=given.tiny, layers=given.layers), given.training)
     backend = None if mode == "inductor" else _backend(given)
     options: dict[str, Any] = {"engine": mode.removeprefix("fusetune-"), **({"least_bytes": 0} if given.tiny else {})}
     run = torch.compile(step.module) if backend is None else torch.compile(
