@@ -68,7 +68,8 @@ def _in_a_process(given: argparse.Namespace, model: str, mode: str, caches: str)
         sys.executable, "-m", "benchmarks.models.start", "--models", model, "--child", mode, "--device", given.device,
         "--kernels", str(given.kernels),
         *(["--layers", str(given.layers)] if given.layers else []),
-        *(["--tiny"] if given.tiny else []), *(["--training"] if given.training else []),
+        *(["--tiny"] if given.tiny else []),
+        *(["--training"] if given.training else []),
     ]  # fmt: skip
     folders = {"TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor", "TRITON_CACHE_DIR": f"{caches}/triton",
                "FUSETUNE_HOME": f"{caches}/fusetune"}  # fmt: skip
@@ -83,7 +84,11 @@ def _in_a_process(given: argparse.Namespace, model: str, mode: str, caches: str)
 def _first(given: argparse.Namespace, mode: str) -> dict[str, Any]:
     from torch._dynamo.utils import counters
 
-    step = made(MODELS[given.models], Setting(torch.device(given.device), is_small=given.tiny, layers=given.layers), given.training)
+    step = made(
+        MODELS[given.models],
+        Setting(torch.device(given.device), is_small=given.tiny, layers=given.layers),
+        given.training,
+    )
     backend = None if mode == "inductor" else _backend(given)
     options: dict[str, Any] = {"engine": mode.removeprefix("fusetune-"), **({"least_bytes": 0} if given.tiny else {})}
     run = torch.compile(step.module) if backend is None else torch.compile(

@@ -55,4 +55,9 @@ def exact(step: Step) -> list[torch.Tensor]:
     wide = [x.detach().float().requires_grad_(x.requires_grad) if x.is_floating_point() else x for x in step.inputs]
     slope = None if step.slope is None else step.slope.float()
     module = step.module.float()
-    return [x.cpu() for x in Step(module, tuple(wide), slope).of(module)]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        return [x.cpu() for x in Step(module, tuple(wide), slope).of(module)]
+    finally:
+        torch.set_float32_matmul_precision(before)
