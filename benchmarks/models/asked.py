@@ -53,7 +53,7 @@ def asked_by(model: Model, setting: Setting, is_training: bool) -> list[AskedReg
     backend = CompileBackend(source)
     with _attention_of_a_card():
         _traced(model, setting, backend, is_training)
-        inside = Inside(backend)
+        inside = RegionsInside(backend)
         with contextlib.suppress(_Enough):
             _traced(model, setting, inside, is_training)
     for region in inside.regions:
@@ -65,7 +65,7 @@ class _Enough(Exception):
     """Regions inside Inductor are known without running anything."""
 
 
-class Inside:
+class RegionsInside:
     """A backend that looks at a graph's regions inside Inductor."""
 
     def __init__(self, backend: CompileBackend) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from benchmarks.models.steps import Step
+from benchmarks.models.steps import ModelStep
 
 BARE = (
     "mm", "addmm", "bmm", "baddbmm", "convolution", "scaled_dot_product", "linear", "matmul", "flash_attention",
@@ -17,7 +17,7 @@ BARE = (
 """Parts of the names of the operators that count."""
 
 
-def bare_calls(step: Step) -> Callable[[], None]:
+def bare_calls(step: ModelStep) -> Callable[[], None]:
     """A function that runs those operators of one step, in their order, each on what it gets there."""
     found: list[tuple[Any, Any, Any]] = []
 

@@ -23,7 +23,7 @@ from benchmarks.models.catalogue import MODELS, Model, Setting
 from benchmarks.models.device_time import ROUNDS, captured, middle, samples_us, warmed
 from benchmarks.models.modes import MODES, Made
 from benchmarks.models.split import Split, split
-from benchmarks.models.steps import Step, exact, made
+from benchmarks.models.steps import ModelStep, exact, made
 from benchmarks.models.tuning import tune_all
 from fusetune.torch_compile.reporting import report_of
 
@@ -93,7 +93,7 @@ def measured(
     }  # fmt: skip
 
 
-def _facts(step: Step, compiled: Made, wide: Sequence[torch.Tensor]) -> dict[str, Any]:
+def _facts(step: ModelStep, compiled: Made, wide: Sequence[torch.Tensor]) -> dict[str, Any]:
     """What one mode gives, needs and launches, after it has come to rest."""
     is_cuda = step.inputs[0].is_cuda
 

@@ -14,9 +14,10 @@ STEPS = 5
 
 _KINDS = (
     ("fusetune", ("fusetune",)),
-    ("products", ("triton_tem", "nvjet", "gemm", "xmma", "cutlass", "cublas", "flash", "fmha", "cudnn", "attention",
-                  "conv", "wgrad", "dgrad", "implicit", "nchw", "nhwc", "splitk", "sm80_", "sm90_")),
+    ("products", ("triton_tem",)),
     ("inductor", ("triton_",)),
+    ("products", ("nvjet", "gemm", "xmma", "cutlass", "cublas", "flash", "fmha", "cudnn", "attention",
+                  "conv", "wgrad", "dgrad", "implicit", "nchw", "nhwc", "splitk", "sm80_", "sm90_")),
     ("copies", ("memcpy", "memset")),
 )  # fmt: skip
 """By parts of a kernel's name, the first that fits; what fits none are kernels of eager torch."""

@@ -23,7 +23,7 @@ import torch
 
 import fusetune
 from benchmarks.models.catalogue import MODELS, Setting
-from benchmarks.models.steps import Step, made
+from benchmarks.models.steps import ModelStep, made
 from benchmarks.models.tuning import FolderSource
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.inside.notes import Notes
@@ -131,7 +131,7 @@ def _hits(counters: Any) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _wait(step: Step) -> None:
+def _wait(step: ModelStep) -> None:
     if step.inputs[0].is_cuda:
         torch.cuda.synchronize()
 

@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Step:
+class ModelStep:
     """A model with its inputs. `slope`: the gradient of its result, None for inference. Gradients are returned, not
     added up, so that all of what is timed is the model's."""
 
@@ -37,20 +37,20 @@ class Step:
         return [x for x in (*self.inputs, *self.module.parameters()) if x.requires_grad]
 
 
-def made(model: Model, setting: Setting, is_training: bool) -> Step:
+def made(model: Model, setting: Setting, is_training: bool) -> ModelStep:
     """The model at a setting, with the same weights and inputs for each: element types aside."""
     seed()
     module, inputs = model.make(setting)
     if not is_training:
-        return Step(module.eval(), inputs, None)
+        return ModelStep(module.eval(), inputs, None)
     given = tuple(x.requires_grad_() if x.is_floating_point() else x for x in inputs)
     with torch.no_grad():
         like = module(*given)
     slope = torch.ones_like(like) if like.dim() == 0 else torch.randn_like(like)
-    return Step(module, given, slope)
+    return ModelStep(module, given, slope)
 
 
-def exact(step: Step) -> list[torch.Tensor]:
+def exact(step: ModelStep) -> list[torch.Tensor]:
     """The results in f32, of the weights and inputs of `step`, on the host. The step is used up."""
     wide = [x.detach().float().requires_grad_(x.requires_grad) if x.is_floating_point() else x for x in step.inputs]
     slope = None if step.slope is None else step.slope.float()
@@ -58,6 +58,6 @@ def exact(step: Step) -> list[torch.Tensor]:
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
-        return [x.cpu() for x in Step(module, tuple(wide), slope).of(module)]
+        return [x.cpu() for x in ModelStep(module, tuple(wide), slope).of(module)]
     finally:
         torch.set_float32_matmul_precision(before)

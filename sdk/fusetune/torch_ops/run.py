@@ -9,6 +9,7 @@ import torch
 from torch.library import Library, register_fake
 
 from fusetune.errors import FusetuneError, InvalidKernel, NotCached
+from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
 from fusetune.store import Store
 from fusetune.torch_ops.outputs import as_returned, changed_inputs, own_outputs
@@ -20,6 +21,8 @@ Otherwise = Callable[[list[torch.Tensor], Any, FusetuneError], list[torch.Tensor
 LIBRARY = Library("fusetune", "FRAGMENT")  # type: ignore[no-untyped-call]
 _HELD: dict[str, Any] = {}
 _OTHERWISE: dict[str, Otherwise] = {}
+_LAST: dict[str, LastCall] = {}
+"""A graph calls a kernel with tensors of one form: what was looked at once is not looked at again."""
 
 
 def hold(kernel: Any, otherwise: Otherwise | None = None) -> str:
@@ -57,12 +60,23 @@ def _kernel(key: str) -> Any:
 
 def _run(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     kernel = _kernel(key)
+    given = tuple(tensors)
+    last = _LAST.get(key)
     try:
-        return own_outputs(kernel, kernel(*tensors))
+        if last is not None and last.is_like(given, None, _nothing):
+            return own_outputs(kernel, kernel.of_known(*given))
+        made = own_outputs(kernel, kernel(*given))
+        if hasattr(kernel, "of_known") and (last := LastCall.of(given, None, ())) is not None:
+            _LAST[key] = last
+        return made
     except FusetuneError as error:
         if key not in _OTHERWISE:
             raise
         return _OTHERWISE[key](tensors, kernel, error)
+
+
+def _nothing() -> tuple[()]:
+    return ()
 
 
 def _as_traced(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fusetune.torch_compile.inside.beside import beside_the_program
-from fusetune.torch_compile.inside.passes import Looking, Seen, Taking
+from fusetune.torch_compile.inside.passes import Looking, LookedAt, Taking
 from fusetune.torch_compile.inside.regions import Kind
 from fusetune.torch_compile.inside.traced import TracedGraph
 
@@ -37,7 +37,7 @@ def look(traced: TracedGraph, inputs: Sequence[Any], patches: Mapping[str, Any],
         try:
             code_maker(None)(gm, example_inputs, **settings)
         except Exception as error:
-            if not _is_seen(error):
+            if not _is_looked_at(error):
                 raise
         return _nothing
 
@@ -95,9 +95,9 @@ def _kind_of(settings: Mapping[str, Any]) -> Kind:
     return "inference" if settings.get("is_inference") else "forward"
 
 
-def _is_seen(error: Exception) -> bool:
-    """Whether the exception is `Seen`: Inductor wraps what a pass raises."""
-    return isinstance(error, Seen) or isinstance(getattr(error, "inner_exception", None), Seen)
+def _is_looked_at(error: Exception) -> bool:
+    """Whether the exception is `LookedAt`: Inductor wraps what a pass raises."""
+    return isinstance(error, LookedAt) or isinstance(getattr(error, "inner_exception", None), LookedAt)
 
 
 def _nothing(args: list[Any]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.inside.background import Background
 from fusetune.torch_compile.inside.compiling import Compile
 from fusetune.torch_compile.inside.notes import Notes
-from fusetune.torch_compile.inside.otherwise import Trial
+from fusetune.torch_compile.inside.otherwise import RegionTrial
 from fusetune.torch_compile.inside.passes import Lower
 
 
@@ -31,6 +31,6 @@ class Host:
     inner: Compile | None = None
     choices: KernelChoices = field(default_factory=lambda: KernelChoices("inductor"))
     background: Background = field(default_factory=Background)
-    trials: dict[tuple[str, str], Trial | None] = field(default_factory=dict)
+    trials: dict[tuple[str, str], RegionTrial | None] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     failures: int = 0

@@ -13,7 +13,7 @@ from fusetune.wire.artifact import Wire
 from fusetune.wire.fusion import Seq
 
 
-class Verdict(Wire):
+class TimedKernel(Wire):
     """A kernel (`code`: its hash) and what Inductor makes of its region, timed one beside the other, microseconds."""
 
     fingerprint: str
@@ -29,9 +29,9 @@ class GraphNotes(Wire):
     format: Literal["fusetune.graph/1"] = "fusetune.graph/1"
     device: str
     regions: Seq[PortableRegion]
-    verdicts: Seq[Verdict] = ()
+    verdicts: Seq[TimedKernel] = ()
 
-    def verdict(self, key: tuple[str, str], code: str) -> Verdict | None:
+    def verdict(self, key: tuple[str, str], code: str) -> TimedKernel | None:
         """What was measured of this kernel."""
         return next((x for x in self.verdicts if (x.fingerprint, x.binding) == key and x.code == code), None)
 

@@ -32,7 +32,7 @@ def by_inductor(region: PortableRegion, device: torch.device, patches: Mapping[s
         return found  # type: ignore[no-any-return]
 
 
-class Trial:
+class RegionTrial:
     """The two ways to compute a region, on tensors that are made for it."""
 
     def __init__(self, region: PortableRegion, device: torch.device, otherwise: Run) -> None:

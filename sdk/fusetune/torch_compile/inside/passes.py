@@ -15,8 +15,6 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
-import fusetune.graph
-import fusetune.torch_compile
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.torch_compile.inside.regions import Kind, PortableRegion, portable
 from fusetune.torch_compile.inside.replacing import Replacement, replace
@@ -80,12 +78,12 @@ class Proposer:
             return str(error).split("\n")[0]
 
 
-class Seen(Exception):
+class LookedAt(Exception):
     """A graph was looked at: nothing more is wanted of its compilation."""
 
 
 class Looking(CustomGraphPass):
-    """Notes the regions of each graph, and ends its compilation with `Seen`."""
+    """Notes the regions of each graph, and ends its compilation with `LookedAt`."""
 
     kind: Kind = "inference"
 
@@ -96,7 +94,7 @@ class Looking(CustomGraphPass):
     def __call__(self, graph: fx.Graph) -> None:
         with _mode_of(graph):
             self.found += [(self.kind, *pair) for pair in self.proposer.regions(graph, self.kind)[1]]
-        raise Seen
+        raise LookedAt
 
     def uuid(self) -> None:
         """None: nothing of it is kept."""
@@ -151,7 +149,8 @@ def uuid_of(keys: Mapping[tuple[str, str], str]) -> str:
 @functools.cache
 def own_code() -> str:
     """A hash of all that decides what becomes of a graph: the partitioner, how regions are said, and this."""
-    folders = [Path(str(module.__file__)).parent for module in (fusetune.torch_compile, fusetune.graph)]
+    here = Path(__file__).parents[1]
+    folders = (here, here.parent / "graph")
     found = hashlib.sha256()
     for path in sorted(path for folder in folders for path in folder.rglob("*.py")):
         found.update(path.read_bytes())

@@ -41,7 +41,7 @@ class TensorForm(Wire):
         return torch.empty_strided(self.shape, self.strides, dtype=getattr(torch, self.dtype), device=device)
 
 
-class Place(Wire):
+class ResultPlace(Wire):
     """Where a region's output lies: in the kernel's output of this number, as it is, or by sizes, strides, offset."""
 
     position: int
@@ -69,7 +69,7 @@ class PortableRegion(Wire):
     program: str
     inputs: Seq[TensorForm]
     reads: Seq[int]
-    places: Seq[Place]
+    places: Seq[ResultPlace]
 
     @functools.cached_property
     def fusion(self) -> Fusion:
@@ -120,8 +120,8 @@ def portable(region: Region, lowered: Lowered, binding: Binding, kind: Kind, num
     by_node = {form.node: form for form in converted.outputs}
     forms = [by_node[node] for node in lowered.captured.outputs]
     places = [
-        Place(position=x.position) if x.view is None
-        else Place(position=x.position, size=tuple(map(int, x.view.size)), strides=tuple(map(int, x.view.stride)),
+        ResultPlace(position=x.position) if x.view is None
+        else ResultPlace(position=x.position, size=tuple(map(int, x.view.size)), strides=tuple(map(int, x.view.stride)),
                    offset=int(x.view.offset))
         for x in forms
     ]  # fmt: skip

@@ -15,8 +15,8 @@ from fusetune.torch_compile.asking import Asking
 from fusetune.torch_compile.choosing import Engine, KernelChoice
 from fusetune.torch_compile.inside.compiling import Run, apart, earlier_pass, look, with_kernels
 from fusetune.torch_compile.inside.host import Host
-from fusetune.torch_compile.inside.notes import GraphNotes, Verdict
-from fusetune.torch_compile.inside.otherwise import Instead, Trial, by_inductor
+from fusetune.torch_compile.inside.notes import GraphNotes, TimedKernel
+from fusetune.torch_compile.inside.otherwise import Instead, RegionTrial, by_inductor
 from fusetune.torch_compile.inside.passes import Looking, Proposer, Taking, own_code, uuid_of
 from fusetune.torch_compile.inside.regions import PortableRegion
 from fusetune.torch_compile.inside.traced import TracedGraph, fakes_of
@@ -265,9 +265,9 @@ class SizedGraph:
             except Exception as error:
                 self.choices[key].fail(error)
                 raise
-            self.host.trials[key] = Trial(region, self.device, run)
+            self.host.trials[key] = RegionTrial(region, self.device, run)
 
-    def _time(self, choice: KernelChoice, trial: Trial) -> None:
+    def _time(self, choice: KernelChoice, trial: RegionTrial) -> None:
         try:
             choice.time(self.host.clock(self.device), *trial.both(choice.kernel))
         except Exception as error:
@@ -337,7 +337,7 @@ class SizedGraph:
     def _write(self) -> None:
         judged = [choice for choice in self.choices.values() if choice.otherwise_us is not None]
         verdicts = [
-            Verdict(fingerprint=x.key[0], binding=x.key[1], code=x.kernel.artifact.code_hash,
+            TimedKernel(fingerprint=x.key[0], binding=x.key[1], code=x.kernel.artifact.code_hash,
                     otherwise_us=x.otherwise_us or 0.0, kernel_us=x.kernel_us or 0.0)
             for x in judged if x.kernel is not None
         ]  # fmt: skip
