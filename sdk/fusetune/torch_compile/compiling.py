@@ -19,7 +19,7 @@ from fusetune.store import Store
 from fusetune.torch_compile.agreeing import AgreedFunctions
 from fusetune.torch_compile.asking import Asking
 from fusetune.torch_compile.calls import RegionCall
-from fusetune.torch_compile.choosing import Engine, KernelChoice, KernelChoices, is_capturing
+from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
 from fusetune.torch_compile.drawing import Draws
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, eager_of, lowered
@@ -29,6 +29,7 @@ from fusetune.torch_compile.regions.order import steps_of
 from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.reporting import Proposed, ReportedRegion, summary
+from fusetune.torch_compile.trouble import nobody_to_ask
 
 if TYPE_CHECKING:
     from fusetune.torch_compile.inside.host import Host
@@ -74,7 +75,7 @@ class CompileBackend:
     ) -> Callable[..., Any]:
         """Raises InvalidRequest for options that are unknown; with `strict` whatever goes wrong."""
         chosen = CompileOptions.read(options, mode)
-        self.warn_once(chosen.engine)
+        self.warn_once(chosen)
         made = self._beside_inductor if chosen.engine == "inductor" else self._beside_eager
         return made(gm, example_inputs, chosen)
 
@@ -104,7 +105,7 @@ class CompileBackend:
         if self._source is None and not torch.cuda.is_available():
             return as_it_is(gm, example_inputs, chosen.patches, self._inner)
         label = f"graph{next(self._numbers)}/"
-        made = Session(self._inside_host(), gm, example_inputs, chosen, label, chosen.mode == "cached")
+        made = Session(self._inside_host(), gm, example_inputs, chosen, label, self.asking(chosen))
         self._inside.append(made)
         if chosen.swap == "sync_point":
             self.agreed.add(made)
@@ -156,20 +157,19 @@ class CompileBackend:
             return self._clock
         return EventClock() if device is not None and device.type == "cuda" else HostClock()
 
-    def has_no_device(self) -> bool:
-        """Whether the process has nothing that kernels of a service run on: they are not asked for then."""
-        return self._source is None and not torch.cuda.is_available()
+    def asking(self, options: CompileOptions) -> Asking:
+        """Who asks for kernels for a function of these options: nobody where none can come, or none is wanted."""
+        is_alone = self._source is None and nobody_to_ask(options) is not None
+        return Asking(lambda: self.source, is_silent=options.mode == "cached" or is_alone)
 
-    def warn_once(self, engine: Engine) -> None:
-        """What keeps kernels from coming, told once: no card, or no service."""
-        trouble: str | None = None
-        if self.has_no_device():
-            trouble = "torch sees no CUDA device"
-        elif (said := getattr(self.source, "trouble", None)) is not None:
+    def warn_once(self, options: CompileOptions) -> None:
+        """What keeps kernels from coming, told once: no card, no service, or none that may be asked."""
+        trouble = nobody_to_ask(options) if self._source is None else None
+        if trouble is None and (said := getattr(self.source, "trouble", None)) is not None:
             trouble = str(said).rstrip(".")
         if trouble is not None and not self._warned:
             self._warned.add(trouble)
-            who = "eager runs" if engine == "eager" else "Inductor runs alone"
+            who = "eager runs" if options.engine == "eager" else "Inductor runs alone"
             text = f"{trouble}: {who}, and fusetune.report() shows what would be tuned."
             warnings.warn(text, FusetuneWarning, stacklevel=2)
 
@@ -181,7 +181,7 @@ class _Session:
         self.backend, self.options = backend, options
         self.calls: list[RegionCall] = []
         self.proposed: list[Proposed] = []
-        self.asking = Asking(lambda: backend.source, options.mode == "cached" or backend.has_no_device())
+        self.asking = backend.asking(options)
         self.last_line = ""
         if options.swap == "sync_point":
             backend.agreed.add(self)
@@ -209,7 +209,7 @@ class _Session:
                 choice.take()
         self.asking.ask_again(choice for choice in choices if choice.kernel is None)
         self.settle()
-        self.backend.warn_once("eager")
+        self.backend.warn_once(self.options)
         line = summary(self.proposed, "eager")
         if line != self.last_line:
             self.last_line = line

@@ -23,6 +23,7 @@ class CompileOptions:
     from what is kept. `rng`: whether dropout is part of regions; eager's numbers are drawn outside of them; beside
     Inductor they are Inductor's. `strict`: what fails raises, instead of running otherwise. `least_bytes`: regions that
     move less are left alone. `swap`: kernels are taken over before a step, or in `fusetune.sync_point()` alone.
+    `share_gpu`: kernels may be tuned on the GPU that this process runs on (FUSETUNE_SHARE_GPU for all of a process).
     """
 
     engine: Engine = "eager"
@@ -32,6 +33,7 @@ class CompileOptions:
     strict: bool = False
     least_bytes: int = 1 << 16
     swap: Swapping = "step"
+    share_gpu: bool = False
     inductor: str | Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -69,7 +71,7 @@ def _wrong(name: str, value: Any) -> list[Problem]:
     where = f"options[{name!r}]"
     if name in _CHOICES:
         expected, fits = f"one of {', '.join(_CHOICES[name])}", value in _CHOICES[name]
-    elif name == "strict":
+    elif name in ("strict", "share_gpu"):
         expected, fits = "True or False", isinstance(value, bool)
     elif name == "inductor":
         return _unknown_to_inductor(value)

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fusetune.torch_compile.inside.beside import beside_the_program
-from fusetune.torch_compile.inside.passes import Looking, LookedAt, Taking
+from fusetune.torch_compile.inside.passes import LookedAt, Looking, Taking
 from fusetune.torch_compile.inside.regions import Kind
 from fusetune.torch_compile.inside.traced import TracedGraph
 

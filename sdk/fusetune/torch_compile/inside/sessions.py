@@ -36,7 +36,7 @@ MOST_COUNTED = 256
 
 
 class Session:
-    """Called like the graph. `is_silent`: nobody is asked for kernels."""
+    """Called like the graph."""
 
     def __init__(
         self,
@@ -45,11 +45,11 @@ class Session:
         inputs: Sequence[Any],
         options: CompileOptions,
         label: str,
-        is_silent: bool,
+        asking: Asking,
     ) -> None:
         self.host, self.options, self.label = host, options, label
         self.traced = TracedGraph(gm) if may_be_compiled_again(inputs) else None
-        self.asking = Asking(host.source, is_silent)
+        self.asking = asking
         self.graphs: dict[object, SizedGraph] = {}
         self._open = open_positions(inputs, gm)
         self._calls: dict[object, int] = {}
