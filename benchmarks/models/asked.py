@@ -33,13 +33,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="llama,dit,convnext")
     parser.add_argument("--training", action="store_true", help="forward and backward, in place of inference")
+    parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--layers", type=int, help="of a model that is several, BERT")
     parser.add_argument("--device", default="cuda:0" if torch.version.cuda else "cpu")
     parser.add_argument("--out", type=Path, default=Path("build/models/asked.json"))
     given = parser.parse_args(arguments)
     asked: dict[Any, AskedRegion] = {}
     for name in given.models.split(","):
-        for one in asked_by(MODELS[name], Setting(torch.device(given.device), layers=given.layers), given.training):
+        for one in asked_by(
+            MODELS[name],
+            Setting(torch.device(given.device), layers=given.layers),
+            given.training,
+            given.engines.split(","),
+        ):
             before = asked.get(one.key)
             asked[one.key] = one if before is None else before.with_more(one)
     given.out.parent.mkdir(parents=True, exist_ok=True)
@@ -47,15 +53,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{len(asked)} distinct regions in {given.out}")
 
 
-def asked_by(model: Model, setting: Setting, is_training: bool) -> list[AskedRegion]:
+ENGINES = ("eager", "inductor")
+
+
+def asked_by(model: Model, setting: Setting, is_training: bool, engines: Sequence[str] = ENGINES) -> list[AskedRegion]:
     """What the model's regions ask for, beside eager and inside Inductor."""
     source = FolderSource(None)
     backend = CompileBackend(source)
     with _attention_of_a_card():
-        _traced(model, setting, backend, is_training)
+        if "eager" in engines:
+            _traced(model, setting, backend, is_training)
         inside = RegionsInside(backend)
-        with contextlib.suppress(_Enough):
-            _traced(model, setting, inside, is_training)
+        if "inductor" in engines:
+            with contextlib.suppress(_Enough):
+                _traced(model, setting, inside, is_training)
     for region in inside.regions:
         source.request(region.fusion, region.binding, weight=float(region.moved_bytes))
     return list(source.asked.values())

@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("asked", type=Path)
     parser.add_argument("--card", default=None)
     parser.add_argument("--per-fusion", type=int, default=80)
+    parser.add_argument("--budget-s", type=float, default=1e9, help="seconds a region")
     parser.add_argument("--out", type=Path, default=Path("build/models/prepared"))
     given = parser.parse_args(arguments)
     card = card_or_default(given.card)
@@ -40,16 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         drafting.start()
         for one in read_asked(given.asked):
             if not (given.out / one.name / MANIFEST).exists():
-                print(_prepared(one, card, pool, drafting, given.out / one.name, given.per_fusion), flush=True)
+                print(_prepared(one, card, pool, drafting, given), flush=True)
 
 
-def _prepared(one: AskedRegion, card: Card, pool: CompilePool, drafting: DraftPool, folder: Path, kernels: int) -> str:
+def _prepared(one: AskedRegion, card: Card, pool: CompilePool, drafting: DraftPool, given: argparse.Namespace) -> str:
     named = Named(one.name, one.fusion, one.binding)
     started = time.monotonic()
     try:
         fusion = named.bound()
         refuse_undecidable(fusion)
-        found = prepare_one(named, Plan.of(fusion, card), card, pool, drafting, folder, kernels, 0)
+        folder, kernels = given.out / one.name, given.per_fusion
+        found = prepare_one(named, Plan.of(fusion, card), card, pool, drafting, folder, kernels, 0, given.budget_s)
     except CompilerError as error:
         return f"{one.name}: {type(error).__name__}: {str(error).splitlines()[0]}"
     best = min((c.predicted_us for c in found.candidates if c.predicted_us is not None), default=None)

@@ -106,6 +106,17 @@ class KernelChoice:
         self.state, self.why = "failed", str(error)
 
 
+class LibraryChoice(KernelChoice):
+    """One whose kernel is an operator of torch, which is there at once."""
+
+    def __init__(self, region_key: tuple[str, str], kernel: Any, like: KernelChoice) -> None:
+        super().__init__(like.fusion, like.binding, like.moved_bytes, like.engine)
+        self.key, self._there = region_key, kernel
+
+    def _look(self, source: KernelSource) -> Any:
+        return self._there
+
+
 class KernelChoices:
     """All fusions of a process, each binding once, beside one engine."""
 
@@ -116,6 +127,10 @@ class KernelChoices:
     def of(self, fusion: Fusion, binding: Binding, moved_bytes: int) -> KernelChoice:
         """The choice for this key, for one region more."""
         made = KernelChoice(fusion, binding, moved_bytes, self.engine)
+        return self.adopt(made)
+
+    def adopt(self, made: KernelChoice) -> KernelChoice:
+        """The choice of this key that is known, or else this one, for one region more."""
         found = self.known.setdefault(made.key, made)
         found.count += 1
         return found

@@ -11,6 +11,7 @@ from fusetune.environment import Environment
 from fusetune.torch_compile.calls import RegionCall
 from fusetune.torch_compile.choosing import Engine, KernelChoice
 from fusetune.torch_compile.regions.region import Region
+from fusetune.wire.artifact import Evidence
 
 _COLUMNS = (
     "region",
@@ -136,12 +137,15 @@ def _row(x: ReportedRegion) -> ReportRow:
         why = x.why or "its sizes were not seen yet"
         return ReportRow(x.name, x.line, x.operators, x.moved_bytes, "", "", x.engine, None, None, why)
     kernel = choice.kernel
-    evidence = kernel.artifact.evidence if kernel is not None else None
-    told = f"{evidence.correct}, time {evidence.time}" if evidence is not None else ""
+    told = "" if kernel is None else getattr(kernel, "told", None) or _evidence(kernel.artifact.evidence)
     return ReportRow(
         x.name, x.line, x.operators, x.moved_bytes, choice.key[0][:12] if kernel is not None else "", told, x.engine,
         choice.otherwise_us, choice.kernel_us, x.why or choice.why, _page(kernel),
     )  # fmt: skip
+
+
+def _evidence(evidence: Evidence) -> str:
+    return f"{evidence.correct}, time {evidence.time}"
 
 
 def _page(kernel: object) -> str | None:

@@ -30,10 +30,10 @@ class Rank:
     """A compiled function of one rank. `late`: how many looks its kernels are behind; `slow`: none is faster there."""
 
     def __init__(self, engine: str, late: int = 0, slow: bool = False) -> None:
-        self.source: Any = FakeKernels(ready_after=late)
+        source: Any = FakeKernels(ready_after=late)
         clock = FixedClock(1.0, 2.0) if slow else FixedClock()
-        self.backend = CompileBackend(self.source, clock, None, interpreted)
-        options = {"engine": engine, "least_bytes": 0, "strict": True, "swap": "sync_point"}
+        self.backend = CompileBackend(source, clock, None, interpreted)
+        options: dict[str, Any] = {"engine": engine, "least_bytes": 0, "strict": True, "swap": "sync_point"}
         self.run = torch.compile(around, backend=self.backend, options=options)
 
     def step(self) -> None:

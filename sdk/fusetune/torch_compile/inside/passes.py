@@ -16,6 +16,7 @@ from torch._guards import detect_fake_mode
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from fusetune.errors import CannotConvert, FusetuneError
+from fusetune.torch_compile.inside.products import gelu_of_product
 from fusetune.torch_compile.inside.regions import Kind, PortableRegion, portable
 from fusetune.torch_compile.inside.replacing import Replacement, replace
 from fusetune.torch_compile.lowering import Lowered, Sayable, eager_of, positions_of
@@ -62,9 +63,16 @@ class Proposer:
         self.sayable = BesideInductor()
 
     def regions(self, graph: fx.Graph, kind: Kind) -> tuple[UnitGraph, list[tuple[Region, PortableRegion | str]]]:
-        """The regions in order; with a reason in words where no kernel can stand for one."""
+        """The regions in order, with a reason in words where no kernel can stand for one; behind one that torch's
+        library does along with a product that way of it."""
         flow, found = propose(graph, self.sayable, least_bytes=self.least_bytes)
-        return flow, [(region, self._said(region, kind, n)) for n, region in enumerate(found)]
+        pairs: list[tuple[Region, PortableRegion | str]] = []
+        for n, region in enumerate(found):
+            said = self._said(region, kind, n)
+            pairs.append((region, said))
+            if isinstance(said, PortableRegion) and (whole := gelu_of_product(flow, region, said)) is not None:
+                pairs.append(whole)
+        return flow, pairs
 
     def _said(self, region: Region, kind: Kind, number: int) -> PortableRegion | str:
         try:
@@ -125,11 +133,13 @@ class Taking(CustomGraphPass):
 
     def _replace(self, graph: fx.Graph) -> None:
         flow, found = self.proposer.regions(graph, self.kind)
-        wanted = [
-            Replacement(region, said, self.keys[key])
-            for region, said in found
-            if isinstance(said, PortableRegion) and (key := said.key) in self.keys
-        ]
+        wanted: list[Replacement] = []
+        for region, said in found:
+            if not isinstance(said, PortableRegion) or said.key not in self.keys:
+                continue
+            if said.library and wanted and wanted[-1].portable.number == said.number:
+                wanted.pop()  # with its product it is faster still
+            wanted.append(Replacement(region, said, self.keys[said.key]))
         self.taken += [x.key for x in replace(flow, wanted)] if wanted else []
 
     def uuid(self) -> str | None:

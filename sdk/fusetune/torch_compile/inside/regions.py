@@ -57,7 +57,8 @@ class ResultPlace(Wire):
 
 class PortableRegion(Wire):
     """`program` is Python: a method `forward` of the region's `inputs`, in order, that returns its outputs. `reads`:
-    for each tensor of the fusion the input that it is; `places`: where the region's outputs are to be found."""
+    for each tensor of the fusion the input that it is; `places`: where the region's outputs are to be found.
+    `library`: what of torch does it in the place of a kernel, by `library_key`."""
 
     graph: Kind
     number: int
@@ -70,6 +71,8 @@ class PortableRegion(Wire):
     inputs: Seq[TensorForm]
     reads: Seq[int]
     places: Seq[ResultPlace]
+    library: str = ""
+    library_key: str = ""
 
     @functools.cached_property
     def fusion(self) -> Fusion:
@@ -84,6 +87,8 @@ class PortableRegion(Wire):
     @functools.cached_property
     def key(self) -> tuple[str, str]:
         """What a kernel of it is known by."""
+        if self.library:
+            return self.library, self.library_key
         return key_of(self.fusion, self.binding)
 
     def otherwise(self, device: torch.device) -> Callable[[Sequence[torch.Tensor], Sequence[TensorSpec]], Any]:
@@ -131,7 +136,8 @@ def portable(region: Region, lowered: Lowered, binding: Binding, kind: Kind, num
         operators=region.operators, moved_bytes=region.moved_bytes,
         fusion_json=converted.fusion.to_json(), binding_json=binding.to_json(),
         program=written(region),
-        inputs=tuple(_form(x) for x in tensors), reads=tuple(n for n in reads if n is not None), places=tuple(places),
+        inputs=tuple(tensor_form(x) for x in tensors), reads=tuple(n for n in reads if n is not None),
+        places=tuple(places),
     )  # fmt: skip
 
 
@@ -168,7 +174,8 @@ def _globals(device: torch.device) -> dict[str, Any]:
     return {"torch": torch, "device": named, "inf": math.inf, "nan": math.nan, "NoneType": type(None)}
 
 
-def _form(x: torch.Tensor) -> TensorForm:
+def tensor_form(x: torch.Tensor) -> TensorForm:
+    """How it lies in memory."""
     return TensorForm(shape=tuple(x.shape), strides=tuple(x.stride()), dtype=str(x.dtype).removeprefix("torch."))
 
 

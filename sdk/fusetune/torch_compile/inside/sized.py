@@ -12,12 +12,13 @@ import torch
 from torch import fx
 
 from fusetune.torch_compile.asking import Asking
-from fusetune.torch_compile.choosing import Engine, KernelChoice
+from fusetune.torch_compile.choosing import Engine, KernelChoice, LibraryChoice
 from fusetune.torch_compile.inside.compiling import Run, apart, earlier_pass, look, with_kernels
 from fusetune.torch_compile.inside.host import Host
 from fusetune.torch_compile.inside.notes import GraphNotes, TimedKernel
 from fusetune.torch_compile.inside.otherwise import Instead, RegionTrial, by_inductor
 from fusetune.torch_compile.inside.passes import Looking, Proposer, Taking, own_code, uuid_of
+from fusetune.torch_compile.inside.products import LibraryKernel
 from fusetune.torch_compile.inside.regions import PortableRegion
 from fusetune.torch_compile.inside.traced import TracedGraph, fakes_of
 from fusetune.torch_compile.options import CompileOptions
@@ -232,7 +233,7 @@ class SizedGraph:
             if isinstance(x, RegionInside):
                 self.reported.append(x)
                 continue
-            choice = self.host.choices.of(x.fusion, x.binding, x.moved_bytes)
+            choice = self._choice_of(x)
             self.choices[choice.key] = choice
             self.reported.append(
                 RegionInside(f"{self.label}{x.graph}", x.number, x.line, x.operators, x.moved_bytes, (choice,))
@@ -240,6 +241,12 @@ class SizedGraph:
         self.asking.ask(self.choices.values())
         self._changed = time.monotonic()
         self.regions = regions
+
+    def _choice_of(self, x: PortableRegion) -> KernelChoice:
+        if not x.library:
+            return self.host.choices.of(x.fusion, x.binding, x.moved_bytes)
+        like = KernelChoice(x.fusion, x.binding, x.moved_bytes, self.host.choices.engine)
+        return self.host.choices.adopt(LibraryChoice(x.key, LibraryKernel(x), like))
 
     def _time_one(self) -> None:
         """Has one kernel timed that came, beside what Inductor makes of its region."""

@@ -343,3 +343,45 @@ def test_the_same_regions_cost_one_timing() -> None:
     with torch.no_grad():
         settled(ours, lambda: run(X))
     assert (len(graph_of(ours).reported), len(clock.compared), len(source.kernels)) == (3, 1, 1)
+
+
+def behind_product(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, approximate: str = "tanh") -> torch.Tensor:
+    inner = torch.nn.functional.linear(x, w, b)
+    return torch.nn.functional.gelu(inner, approximate=approximate) @ w
+
+
+B = torch.randn(32)
+
+
+def library_rows(ours: CompileBackend) -> list[str]:
+    return [row.why for row in report_of(ours.reported).rows if row.evidence == "torch's own operator"]
+
+
+def test_a_tanh_gelu_is_computed_with_its_product_where_that_is_faster() -> None:
+    source = FakeKernels()
+    ours = backend(source)
+    run = compiled(behind_product, ours)
+    with torch.no_grad():
+        found = settled(ours, lambda: run(X.view(2, 4, 32), W, B))
+        torch.testing.assert_close(found, behind_product(X.view(2, 4, 32), W, B), rtol=1e-4, atol=1e-4)
+    assert library_rows(ours) == [""]
+    assert calls(source) == 0  # the region's own kernel is not asked, though it is faster than Inductor's code
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(lambda x, w, b: behind_product(x, w, b, "none"), id="an-exact-gelu"),
+        pytest.param(lambda x, w, b: torch.nn.functional.gelu(x @ w, approximate="tanh") @ w, id="without-a-bias"),
+        pytest.param(
+            lambda x, w, b: (y := torch.addmm(b, x, w)) + torch.nn.functional.gelu(y, approximate="tanh") @ w,
+            id="the-product-is-wanted-too",
+        ),
+    ],
+)
+def test_other_functions_are_no_epilogue(other: Callable[..., Any]) -> None:
+    ours = backend()
+    run = compiled(other, ours)
+    with torch.no_grad():
+        torch.testing.assert_close(settled(ours, lambda: run(X, W, B)), other(X, W, B), rtol=1e-4, atol=1e-4)
+    assert library_rows(ours) == []
