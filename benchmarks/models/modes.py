@@ -16,6 +16,13 @@ from fusetune.torch_compile import CompileBackend
 MAX_AUTOTUNE = "max-autotune-no-cudagraphs"
 """Torch's name: we capture all modes alike ourselves."""
 
+LIBRARY_PRODUCTS = {
+    "max_autotune": True, "coordinate_descent_tuning": True, "max_autotune_gemm_backends": "ATEN",
+    "max_autotune_conv_backends": "ATEN",
+}  # fmt: skip
+"""max-autotune without Triton's products: on an H100 it chose the library's for every product of these models that was
+not tiny, after up to 40 s a shape."""
+
 
 @dataclass(frozen=True)
 class Made:
@@ -44,10 +51,11 @@ MODES: dict[str, Make] = {
     "eager": lambda module, kernels, options: Made(module),
     "inductor": _inductor("default"),
     "max-autotune": _inductor(MAX_AUTOTUNE),
+    "max-autotune-aten": lambda module, kernels, options: Made(torch.compile(module, options=dict(LIBRARY_PRODUCTS))),
     "fusetune-eager": _ours(FolderSource),
     "fusetune-inductor": _ours(FolderSource, engine="inductor", mode="block"),
     "fusetune-max-autotune": _ours(FolderSource, engine="inductor", mode="block", inductor=MAX_AUTOTUNE),
     "partition-only": _ours(lambda kernels: FolderSource(None)),
 }
-"""By name: eager; Inductor's default and its max-autotune; our regions beside eager, inside Inductor, and inside its
+"""By name: eager; Inductor's default and its max-autotune, with and without Triton's products; our regions beside eager, inside Inductor, and inside its
 max-autotune; our regions with no kernel at all, which is what cutting a graph costs."""

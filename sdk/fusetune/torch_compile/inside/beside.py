@@ -1,12 +1,13 @@
-"""Compiling on one thread while the program runs on others. Torch keeps three things for all threads that a compilation
-changes, and a step beside it would notice:
+"""Compiling on one thread while the program runs on others. Torch keeps three things for all threads that a
+compilation changes, and that a step beside it would notice:
 
 - that something is traced by fx: a compiled function that is called meanwhile refuses to run;
 - the state of random numbers: it is saved before a compilation and put back behind it, with all that was drawn between
   drawn again;
 - its lock of compilations: only one runs at a time.
 
-Here the first two are kept to the thread that compiles.
+Here the first two are kept to the thread that compiles. And what it compiles is kept in Inductor's caches under the key
+that it has where Dynamo compiles it: a later process finds it there.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def beside_the_program() -> Iterator[None]:
     """What is compiled inside is none of Dynamo's own compilations. Waits until those are done."""
     from torch._dynamo.convert_frame import compile_lock
 
-    with compile_lock, torch._guards.tracing(None), _random_numbers_untouched():
+    with compile_lock, torch._guards.tracing(None), _random_numbers_untouched(), _kept_in_caches():
         _tell_threads_apart()
         outer = list(_compiling)
         _compiling[:] = [threading.get_ident()]
@@ -82,3 +83,23 @@ def _elsewhere_alone(function: Callable[..., Any], thread: int) -> Callable[...,
         return None if threading.get_ident() == thread else function(*args, **kwargs)
 
     return given
+
+
+@contextlib.contextmanager
+def _kept_in_caches() -> Iterator[None]:
+    """Caches ask for the environment of the sizes that are open, and keep nothing where there is none. Tensors that know
+    one would say that sizes are open, which is part of a graph's key: so there is one that no tensor knows."""
+    from torch._inductor.codecache import GuardedCache
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    before = GuardedCache.__dict__["_get_shape_env"]
+    sizes, thread = ShapeEnv(), threading.get_ident()
+
+    def of_this_thread(cls: type) -> Any:
+        return sizes if threading.get_ident() == thread else before.__func__(cls)
+
+    GuardedCache._get_shape_env = classmethod(of_this_thread)  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        GuardedCache._get_shape_env = before  # type: ignore[method-assign]

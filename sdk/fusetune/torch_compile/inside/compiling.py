@@ -41,7 +41,7 @@ def look(traced: TracedGraph, inputs: Sequence[Any], patches: Mapping[str, Any],
                 raise
         return _nothing
 
-    with apart(traced):
+    with apart(traced), _with_backward():
         from torch._inductor.compile_fx import compile_fx
 
         both = {**patches, "post_grad_custom_post_pass": looking}
@@ -51,7 +51,8 @@ def look(traced: TracedGraph, inputs: Sequence[Any], patches: Mapping[str, Any],
 def with_kernels(
     gm: fx.GraphModule, inputs: Sequence[Any], patches: Mapping[str, Any], taking: Taking, inner: Compile | None
 ) -> Run:
-    """The graph with kernels where `taking` finds regions for them; the graph is taken over."""
+    """The graph with kernels where `taking` finds regions for them; the graph is taken over. The backward graph is
+    compiled at once, whoever compiles: it is part of the key in AOTAutograd's cache."""
     from torch._inductor.compile_fx import compile_fx
 
     make = code_maker(inner)
@@ -61,17 +62,20 @@ def with_kernels(
         return make(gm, example_inputs, **settings)
 
     both = {**patches, "post_grad_custom_post_pass": taking}
-    found: Any = compile_fx(gm, inputs, inner_compile=compiled, config_patches=both)
+    with _with_backward():
+        found: Any = compile_fx(gm, inputs, inner_compile=compiled, config_patches=both)
     return found  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
 def apart(traced: TracedGraph) -> Iterator[None]:
-    """For a compilation beside the program: ambient as in the traced one, the backward graph at once, so that no step
-    waits for it."""
-    at_once = torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
-    with beside_the_program(), at_once, traced.ambient.entered():
+    """For a compilation beside the program: ambient as in the traced one."""
+    with beside_the_program(), traced.ambient.entered():
         yield
+
+
+def _with_backward() -> Any:
+    return torch._functorch.config.patch(force_non_lazy_backward_lowering=True)
 
 
 def earlier_pass(patches: Mapping[str, Any]) -> Any:
