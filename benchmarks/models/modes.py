@@ -57,5 +57,5 @@ MODES: dict[str, Make] = {
     "fusetune-max-autotune": _ours(FolderSource, engine="inductor", mode="block", inductor=MAX_AUTOTUNE),
     "partition-only": _ours(lambda kernels: FolderSource(None)),
 }
-"""By name: eager; Inductor's default and its max-autotune, with and without Triton's products; our regions beside eager, inside Inductor, and inside its
-max-autotune; our regions with no kernel at all, which is what cutting a graph costs."""
+"""By name: eager; Inductor's default, its max-autotune with and without Triton's products; our regions beside eager,
+inside Inductor, and inside its max-autotune; our regions with no kernel at all, which is what cutting a graph costs."""

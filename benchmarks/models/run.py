@@ -74,7 +74,8 @@ def measured(
             compiled = MODES[name](step.module, given.kernels, options if name.startswith(("fuse", "part")) else {})
             facts[name] = _facts(step, compiled, wide)
             rmse_of_eager = rmse_of_eager or facts[name]["rmse"]
-            facts[name]["worst_rmse_to_eager"] = _worst(facts[name].pop("rmse"), rmse_of_eager)
+            worst = _worst(facts[name].pop("rmse"), rmse_of_eager)
+            facts[name]["worst_rmse_to_eager"] = None if step.draws else worst
             replays[name] = _replay(lambda compiled=compiled: step.of(compiled.run), setting.device)  # type: ignore[misc]
             print(f"{model.name} {name}: {json.dumps({k: v for k, v in facts[name].items() if k != 'regions'})[:600]}",
                   flush=True)  # fmt: skip

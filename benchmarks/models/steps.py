@@ -32,6 +32,11 @@ class ModelStep:
         return [out.detach(), *torch.autograd.grad(out, self.leaves, self.slope)]
 
     @property
+    def draws(self) -> bool:
+        """Whether there is dropout in it: no two modes draw the same numbers then, and errors say nothing."""
+        return any(isinstance(part, nn.Dropout) and part.p > 0 and part.training for part in self.module.modules())
+
+    @property
     def leaves(self) -> list[torch.Tensor]:
         """What gradients are taken of."""
         return [x for x in (*self.inputs, *self.module.parameters()) if x.requires_grad]

@@ -87,8 +87,8 @@ def _elsewhere_alone(function: Callable[..., Any], thread: int) -> Callable[...,
 
 @contextlib.contextmanager
 def _kept_in_caches() -> Iterator[None]:
-    """Caches ask for the environment of the sizes that are open, and keep nothing where there is none. Tensors that know
-    one would say that sizes are open, which is part of a graph's key: so there is one that no tensor knows."""
+    """Caches ask for the environment of the sizes that are open, and keep nothing where there is none. Tensors that
+    know one would say that sizes are open, which is part of a graph's key: so there is one that no tensor knows."""
     from torch._inductor.codecache import GuardedCache
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
