@@ -70,6 +70,8 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
             yield from ((name, (low, high)) for name in chosen)
         case OpKind.NEG:
             yield operands[0], (-high, -low)
+        case OpKind.ABS if low <= 0:
+            yield operands[0], (-high, high)
         case OpKind.MAXIMUM | OpKind.MINIMUM | OpKind.RELU:
             bounds = numbers or ([0] if op.kind is OpKind.RELU else [])
             yield from ((name, _bounded(op, bounds, low, high)) for name in operands)
@@ -90,7 +92,10 @@ def _asked(fusion: Fusion, op: Op, wanted: Mapping[str, Range]) -> Iterator[tupl
 
 
 def _refused(op: Op, why: str) -> Unsupported:
-    fix = "Pass the index as an input, or make it of one by add, sub, mul, remainder, maximum and minimum with numbers."
+    fix = (
+        "Pass the index as an input, or make it of one by abs, or by add, sub, mul, remainder, maximum and minimum "
+        "with numbers."
+    )
     return Unsupported(f"operator {op.kind} ({op.output}): {why}", fix)
 
 

@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from fusetune.client import Client
     from fusetune.graph.capture import from_torch
     from fusetune.jitting import assert_cached, jit, sync_point
-    from fusetune.running import use_lock, wait, write_lock
-    from fusetune.torch_compile import report
+    from fusetune.running import prepare, read_lock, use_lock, wait, write_lock
+    from fusetune.torch_compile import regions_of, report
 
 __all__ = [
     "Accept",
@@ -98,6 +98,9 @@ __all__ = [
     "binding_of",
     "from_torch",
     "jit",
+    "prepare",
+    "read_lock",
+    "regions_of",
     "report",
     "sync_point",
     "use_lock",
@@ -112,6 +115,9 @@ _LAZY = {
     "assert_cached": "fusetune.jitting",
     "from_torch": "fusetune.graph.capture",
     "jit": "fusetune.jitting",
+    "prepare": "fusetune.running",
+    "read_lock": "fusetune.running",
+    "regions_of": "fusetune.torch_compile",
     "report": "fusetune.torch_compile",
     "sync_point": "fusetune.jitting",
     "use_lock": "fusetune.running",
@@ -122,7 +128,13 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """A name of `_LAZY`, once it is asked for."""
+    """A name of `_LAZY`, once it is asked for. Raises PackageMissing where it wants a torch that is not there."""
     if name in _LAZY:
-        return getattr(import_module(_LAZY[name]), name)
+        try:
+            module = import_module(_LAZY[name])
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "torch":
+                raise
+            raise PackageMissing(f"fusetune.{name} is for torch", "torch", "torch") from None
+        return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 from types import ModuleType
@@ -110,13 +110,12 @@ class Kernel:
         except NoDevice as error:
             raise self._detached(error) if error.is_absent else error from None
 
-    def of_known(self, *inputs: TorchTensor) -> TorchTensor | tuple[TorchTensor, ...]:
-        """The same where a call before it took tensors of this dtype, shape, strides, device, alignment and need of
-        gradients: nothing of that is checked again. `fusetune.jit`, whose keys hold it all, calls this."""
-        runner = self._runner
-        if runner is None or not runner.takes_known:
-            return self(*inputs)
-        return runner.of_known(inputs)
+    @property
+    def known(self) -> Callable[[Sequence[TorchTensor]], Any] | None:
+        """The call of tensors like those of one before it: of their dtypes, shapes, strides, device, alignment and need
+        of gradients nothing is checked again. None where every call has to be. `fusetune.jit`, whose keys hold all of
+        that, calls this."""
+        return self._runner.of_known if self._runner is not None and self._runner.takes_known else None
 
     def wait(self) -> None:
         """Waits until the calls on the current stream are done: errors of a kernel are told late.

@@ -156,18 +156,25 @@ def current(session: Session, key: Key) -> KernelRow | None:
     return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
 
 
-def at_other_sizes(session: Session, key: Key, at_most: int) -> Sequence[KernelRow]:
-    """Kernels of a key's fusion that were measured on its card at other bindings and answer there, the newest first."""
+def at_other_sizes(session: Session, key: Key, at_most: int) -> list[tuple[KernelRow, dict[str, Any]]]:
+    """Kernels of a key's fusion that were measured on its card at other bindings and answer there, the newest first,
+    each with its binding's document."""
     fingerprint, binding, card_id, policy = key
-    query = select(KernelRow).where(
-        KernelRow.fingerprint == fingerprint,
-        KernelRow.binding != binding,
-        KernelRow.card_id == card_id,
-        KernelRow.policy == policy,
-        KernelRow.time == "measured",
-        KernelRow.superseded_at.is_(None),
+    of_binding = and_(BindingRow.fingerprint == KernelRow.fingerprint, BindingRow.hash == KernelRow.binding)
+    query = (
+        select(KernelRow, BindingRow.document)
+        .join(BindingRow, of_binding)
+        .where(
+            KernelRow.fingerprint == fingerprint,
+            KernelRow.binding != binding,
+            KernelRow.card_id == card_id,
+            KernelRow.policy == policy,
+            KernelRow.time == "measured",
+            KernelRow.superseded_at.is_(None),
+        )
     )
-    return session.scalars(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
+    rows = session.execute(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
+    return [(row, document) for row, document in rows]
 
 
 def not_measured(session: Session, card_ids: Sequence[str]) -> Sequence[KernelRow]:

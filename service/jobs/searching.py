@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from functools import partial
+from math import log2
 
 from search.measure.device import MeasuringDevice
 from search.space.space import Space
@@ -12,7 +14,7 @@ from search.tuning.attached import Attached
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool
 from search.tuning.tune import tune_on
-from service.db import cards, kernels, trials
+from service.db import cards, fusions, kernels, trials
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
 from service.jobs.reproving import on_gpu, prove_again
@@ -21,7 +23,9 @@ from service.jobs.settle import settle, settle_proven_again
 log = logging.getLogger(__name__)
 
 _TRIED_OF_OTHER_SIZES = 4
-"""Kernels of other sizes whose schedules are tried first."""
+"""Kernels of other sizes whose schedules are tried first, of the newest `_LOOKED_AT`."""
+
+_LOOKED_AT = 64
 
 
 def search(
@@ -68,12 +72,22 @@ def proven_before(job: Job) -> list[Candidate]:
 
 
 def won_at_other_sizes(job: Job) -> list[Candidate]:
-    """What was fastest for the job's fusion at other bindings on its card, where it is legal here, the newest first."""
+    """What was fastest for the job's fusion at other bindings on its card, where it is legal here, the nearest sizes
+    first: a size that is asked for after its bucket's edge gets that one's schedule."""
     with job.db.read() as session:
-        rows = kernels.at_other_sizes(session, job.key, _TRIED_OF_OTHER_SIZES)
-        found = [Candidate.of(row.scheduler, row.point) for row in rows]
+        own = fusions.get_binding(session, job.key[0], job.key[1])
+        sizes = {} if own is None else own.document.get("sizes", {})
+        rows = kernels.at_other_sizes(session, job.key, _LOOKED_AT)
+        rows.sort(key=lambda one: distance(sizes, one[1].get("sizes", {})))
+        found = [Candidate.of(row.scheduler, row.point) for row, _ in rows[:_TRIED_OF_OTHER_SIZES]]
     spaces = job.plan.searchable if found else {}
     return [one for one in dict.fromkeys(found) if one.scheduler in spaces and _holds(spaces[one.scheduler], one)]
+
+
+def distance(sizes: Mapping[str, int], others: Mapping[str, int]) -> tuple[float, int]:
+    """How far other sizes are from these, in doublings, and of equally far ones how many are smaller."""
+    ratios = [others.get(name, 1) / size for name, size in sizes.items()]
+    return sum(abs(log2(ratio)) for ratio in ratios), sum(ratio < 1 for ratio in ratios)
 
 
 def _holds(space: Space, candidate: Candidate) -> bool:

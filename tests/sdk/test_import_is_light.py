@@ -67,3 +67,9 @@ except PackageMissing as error:
     said = run(code)
     assert f"pip install 'fusetune[{extra}]'" in said
     assert "is not installed" in said
+
+
+@pytest.mark.parametrize("name", ["jit", "from_torch", "report", "regions_of", "assert_cached"])
+def test_what_is_for_torch_names_the_extra_where_there_is_none(name: str) -> None:
+    code = f"{BLOCK}import fusetune\ntry: fusetune.{name}\nexcept fusetune.PackageMissing as error: print(error)"
+    assert "pip install 'fusetune[torch]'" in run(code)

@@ -90,7 +90,8 @@ def test_what_a_call_before_has_checked_is_not_checked_again(monkeypatch: pytest
     x = torch.ones(4, 6, dtype=torch.float16)
     kernel(x)
     monkeypatch.setattr(fusetune.torch, "_check_all", lambda *_, **__: pytest.fail("it is known"))
-    found = kernel.of_known(x)
+    assert kernel.known is not None
+    found = kernel.known((x,))
     assert isinstance(found, tuple)
     assert [(tuple(t.shape), t.dtype) for t in found] == [(one.shape, DTYPES[one.dtype]) for one in outputs]
     assert Recorded.calls[1:] == [((x.data_ptr(), *(t.data_ptr() for t in found)), ())]
@@ -106,8 +107,7 @@ def test_what_is_not_known_is_checked(what: str) -> None:
     kernel = Kernel(artifact(inputs=(spec("f32", 4, 6),), outputs=(output,), scratch=scratch))
     if what != "the first call":
         kernel(torch.ones(4, 6))
-    with pytest.raises(WrongArguments, match=r"input 0: found shape \(4, 5\)"):
-        kernel.of_known(torch.ones(4, 5))
+    assert kernel.known is None
 
 
 def test_launches_get_scratch_memory_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +133,25 @@ def test_launches_get_scratch_memory_of_the_call(monkeypatch: pytest.MonkeyPatch
     for address, buffer, size in zip(scratch, buffers, (100, 4096), strict=True):
         assert buffer.data_ptr() <= address
         assert address + size <= buffer.data_ptr() + buffer.nbytes
+
+
+def test_on_torchs_current_device_outputs_are_made_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(artifact(inputs=(spec("f32", 4, 6),), outputs=(spec("f32", 4, 6),)))
+    x = torch.ones(4, 6)
+    kernel(x)
+    made: list[torch.Tensor] = []
+
+    def new(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+        made.append(torch.empty_strided(size, stride, dtype=dtype))
+        return made[-1]
+
+    monkeypatch.setattr(fusetune.torch, "_new", new)
+    monkeypatch.setattr(fusetune.torch, "_current_index", lambda: x.get_device())
+    assert kernel._runner is not None
+    (launcher,) = kernel._runner._launchers.values()
+    kernel._runner._launchers[x.get_device()] = launcher
+    monkeypatch.setattr(launcher, "launch_again", lambda pointers, stream: False, raising=False)
+    assert kernel.known is not None
+    found = kernel.known((x,))
+    assert found is made[0]
+    assert Recorded.calls[1:] == [((x.data_ptr(), made[0].data_ptr()), ())]

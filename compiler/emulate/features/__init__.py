@@ -23,12 +23,15 @@ import compiler.emulate.features.lanes.logic
 import compiler.emulate.features.lanes.move
 import compiler.emulate.features.lanes.thread
 import compiler.emulate.features.mbarrier.instructions
+import compiler.emulate.features.mma.sync
 import compiler.emulate.features.tma.instructions
 import compiler.emulate.features.tma.map_instructions
 import compiler.emulate.features.tmem.allocation
+import compiler.emulate.features.tmem.products
 import compiler.emulate.features.tmem.register_moves
 import compiler.emulate.features.tmem.tile_copies
 import compiler.emulate.features.warp.instructions
 import compiler.emulate.features.warp.matrix
 import compiler.emulate.features.warp.register_counts
 import compiler.emulate.features.warp.shuffle
+import compiler.emulate.features.wgmma.instructions

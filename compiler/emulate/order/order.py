@@ -9,6 +9,7 @@ Accesses are logged as they come and checked many at a time (`flush`), so that a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ import numpy.typing as npt
 from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.check import checked
 from compiler.emulate.order.events import Access, Actor, Conflict, Layer, OnRace, Token
-from compiler.emulate.order.knowledge import Knowledge, joined
+from compiler.emulate.order.knowledge import Knowledge
 from compiler.emulate.order.locations import Locations, Releases
 from compiler.emulate.order.log import Entry, Kind
 from compiler.emulate.order.races import Races
 from compiler.emulate.order.shadow import Shadow
+from compiler.emulate.order.worlds import joined
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import Report
 from compiler.emulate.threads import Lanes, Threads
@@ -172,6 +174,10 @@ class Order:
         self._knowledge.acquire(lanes, token)
         self._bound_table()
 
+    def has_seen(self, lanes: Lanes, token: Token) -> bool:
+        """Whether all of these lanes, of one cluster, know what a token of that cluster stands for."""
+        return self._knowledge.has_seen(lanes, token)
+
     @staticmethod
     def join(tokens: list[Token]) -> Token:
         """One token for all of these."""
@@ -196,12 +202,23 @@ class Order:
 
     # Asynchronous operations.
 
-    def start(self, lane: int, *, uses_async_proxy: bool = True) -> Actor:
-        """An operation issued now by a lane. It is forgotten when nobody holds the Actor any more."""
+    def start(self, lane: int, *, uses_async_proxy: bool = True, after: Sequence[Actor] = ()) -> Actor:
+        """An operation issued now by a lane. It is forgotten when nobody holds the Actor any more.
+
+        `after`: operations of one lane each that it comes after though nobody waited for them, as in a pipeline.
+        """
         self._started += 1
         self.time += 1
         slot = int(self._threads.slot[lane])
-        return self._knowledge.start(lane, slot, self._started, self.time - 1, uses_async_proxy)
+        return self._knowledge.start(lane, slot, self._started, self.time - 1, uses_async_proxy, after)
+
+    def start_together(self, lanes: Lanes) -> Actor:
+        """An operation of the async proxy that lanes of one block issue together, such as a warpgroup's product: it
+        comes after what is known to all of them."""
+        self._started += 1
+        self.time += 1
+        slot = int(self._threads.slot[lanes[0]])
+        return self._knowledge.start_together(lanes, slot, self._started, self.time - 1)
 
     def start_copies(self, lanes: Lanes) -> Actor:
         """`cp.async` of several lanes, issued now: an operation of each lane, through the generic proxy (PTX ISA,

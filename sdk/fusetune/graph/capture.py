@@ -16,9 +16,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from fusetune.errors import CannotConvert
-from fusetune.graph.clean import clean, is_write
+from fusetune.graph.clean import attribute, clean, is_write, numbers_as_literals
 from fusetune.graph.convert import Converted, to_fusion
 from fusetune.graph.decompositions import decompositions
+from fusetune.graph.device_guard import keep_device_guard
 from fusetune.graph.lines import CHANGES_CLOSED, PASS_IT, line_of_error, recorded_lines
 from fusetune.graph.writing import cannot_convert
 from fusetune.wire.fusion import NON_FINITE, is_identifier
@@ -147,6 +148,7 @@ def _used(gm: GraphModule, held: Mapping[str, torch.Tensor], arguments: int) -> 
 
 
 def _traced(traced: Callable[..., Any], tensors: Sequence[torch.Tensor], symbolic: bool) -> GraphModule:
+    keep_device_guard()
     mode: Any = "symbolic" if symbolic else "fake"
     make = make_fx(
         torch.func.functionalize(traced),
@@ -197,18 +199,13 @@ def _asks_data(error: Exception) -> bool:
 
 def _lift_closed(gm: GraphModule) -> tuple[torch.Tensor, ...]:
     """Tensors that the graph holds become placeholders, one a tensor; numbers made in the function become literals."""
+    numbers_as_literals(gm)
     graph = gm.graph
     lifted: dict[int, tuple[Node, torch.Tensor]] = {}
     last = [n for n in graph.nodes if n.op == "placeholder"]
     for node in [n for n in graph.nodes if n.op == "get_attr"]:
-        held = _attribute(gm, str(node.target))
+        held = attribute(gm, node)
         if not isinstance(held, torch.Tensor):
-            continue
-        literals = [u for u in node.users if u.target in (aten.lift_fresh_copy.default, aten.lift_fresh.default)]
-        for user in literals if held.numel() == 1 else ():
-            _as_literal(gm, user, held)
-        if not node.users:
-            graph.erase_node(node)
             continue
         if id(held) not in lifted:
             anchor = last[-1] if last else next(iter(graph.nodes))
@@ -220,24 +217,6 @@ def _lift_closed(gm: GraphModule) -> tuple[torch.Tensor, ...]:
         node.replace_all_uses_with(lifted[id(held)][0])
         graph.erase_node(node)
     return tuple(held for _, held in lifted.values())
-
-
-def _as_literal(gm: GraphModule, node: Node, held: torch.Tensor) -> None:
-    found = node.meta["val"]
-    with gm.graph.inserting_before(node):
-        made = gm.graph.call_function(
-            aten.full.default, (list(found.shape), held.item()), {"dtype": held.dtype, "device": found.device}
-        )
-    made.meta.update(node.meta)
-    node.replace_all_uses_with(made)
-    gm.graph.erase_node(node)
-
-
-def _attribute(gm: GraphModule, target: str) -> Any:
-    found: Any = gm
-    for part in target.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def _names(fn: Callable[..., Any], flat: Sequence[Any], spec: Any, positions: Sequence[int]) -> list[str]:

@@ -6,6 +6,7 @@ import operator
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.fx import Graph, GraphModule, Node
 
 from fusetune.graph.sizes import known
@@ -43,6 +44,41 @@ def clean(gm: GraphModule) -> GraphModule:
     gm.graph.eliminate_dead_code()
     gm.recompile()
     return gm
+
+
+def numbers_as_literals(gm: GraphModule) -> None:
+    """Tensors of one element that a trace has made of numbers become constants of the graph."""
+    for node in [n for n in gm.graph.nodes if n.op == "get_attr"]:
+        held = attribute(gm, node)
+        if isinstance(held, torch.Tensor) and held.numel() == 1 and not isinstance(held, FakeTensor):
+            for user in [u for u in node.users if u.target in _LIFTS]:
+                _as_literal(gm.graph, user, held)
+        if not node.users:
+            gm.graph.erase_node(node)
+
+
+_LIFTS = (aten.lift_fresh_copy.default, aten.lift_fresh.default)
+
+
+def _as_literal(graph: Graph, node: Node, held: torch.Tensor) -> None:
+    found = node.meta["val"]
+    with unset_fake_temporarily():
+        number = held.item()
+    with graph.inserting_before(node):
+        made = graph.call_function(
+            aten.full.default, (list(found.shape), number), {"dtype": held.dtype, "device": found.device}
+        )
+    made.meta.update(node.meta)
+    node.replace_all_uses_with(made)
+    graph.erase_node(node)
+
+
+def attribute(gm: GraphModule, node: Node) -> Any:
+    """What the module holds that a `get_attr` names."""
+    found: Any = gm
+    for part in str(node.target).split("."):
+        found = getattr(found, part)
+    return found
 
 
 def parts_as_slices(graph: Graph) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from fusetune.graph.foreach import foreach_decompositions
+
 aten = torch.ops.aten
 
 Decompositions = dict[Any, Callable[..., Any]]
@@ -43,6 +45,7 @@ def decompositions() -> Decompositions:
     from torch._inductor.decomposition import select_decomp_table
 
     table = {op: rule for op, rule in select_decomp_table().items() if op not in KEPT}
+    table |= foreach_decompositions()
     table |= {op: functools.partial(_by_whole_steps, rule=table.get(op)) for op in _NEAREST}
     table |= {op: functools.partial(_back_by_whole_steps, rule=table.get(op)) for op in _NEAREST_BACK}
     return table

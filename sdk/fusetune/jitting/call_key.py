@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -49,8 +49,12 @@ class Outside:
         names = getattr(getattr(function, "__code__", None), "co_names", ())
         kinds = (torch.Tensor, float, *_PLAIN, torch.dtype)
         self._names = tuple(n for n in names if isinstance(self._globals.get(n, self), kinds))
+        if not self._cells and not self._names:
+            self.key: Callable[[], tuple[Any, ...]] = tuple  # nothing is asked in each call then
+        else:
+            self.key = self._key
 
-    def key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Any, ...]:
         """What it is now: a tensor put in another's place is another key, and so is another number."""
         return tuple(
             [_of_held(cell) for cell in self._cells] + [_of_outer(self._globals.get(name)) for name in self._names]
@@ -73,7 +77,10 @@ def _of_outer(x: object) -> tuple[Any, ...]:
 def _of_tensor(x: torch.Tensor) -> tuple[Any, ...]:
     if x.layout is not torch.strided:
         raise NoKey(f"a tensor of layout {x.layout}")
-    low = x.data_ptr() | MAX_ALIGN if not x.is_meta else MAX_ALIGN
+    try:
+        low = x.data_ptr() | MAX_ALIGN if not x.is_meta else MAX_ALIGN
+    except RuntimeError:  # fake, or wrapped by a transform such as vmap
+        raise NoKey("a tensor that has no memory of its own") from None
     return x.dtype, x.shape, x.stride(), x.device, x.requires_grad, low & -low, type(x)
 
 

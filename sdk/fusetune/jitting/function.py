@@ -42,11 +42,12 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     `mode`: "background" never waits: a miss is asked for, and eager runs. "block" waits for the kernel. "cached" asks
     nobody: store or eager. `effort`: "none" (the best predicted schedule), "quick" (32 candidates), "full". `budget_s`
-    bounds a search. `accept`: evidence, as the Client's. `grad`: gradients come of a kernel too, which computes the
-    forward values again; without it a call that needs gradients runs in eager. `dynamic`: sizes stay open in the
-    fusion; `buckets` then says at which sizes a search is worth it: "exact", "pow2" or a list, of which the next larger
-    is tuned, and a call's own size gets that search's best schedule, built anew. `fallback`: "raise" makes a miss an
-    error. `swap`: "sync_point" takes new kernels there alone. `name` is for people, `source` another than the default.
+    bounds a search. `accept`: evidence, as the Client's. `grad`: gradients come of a kernel too, for which the forward
+    one saves what would cost much to make again; without it a call that needs gradients runs in eager. `dynamic`:
+    sizes stay open in the fusion; `buckets` then says at which sizes a search is worth it: "exact", "pow2" or a list,
+    of which the next larger is tuned, and a call's own size gets that search's best schedule, built anew. `fallback`:
+    "raise" makes a miss an error. `swap`: "sync_point" takes new kernels there alone. `name` is for people, `source`
+    another than the default.
 
     Raises InvalidRequest for an option that cannot be.
     """
@@ -104,38 +105,48 @@ class JitFunction:
             return self.__wrapped__(*args, **kwargs)
         last = self._last
         if last is not None and last[0].is_like(args, kwargs, self._outside.key):
-            return self._run(last[1], args, kwargs)
+            found = last[1]
+            found.calls += 1
+            try:
+                return found.run(args, kwargs)  # type: ignore[misc]
+            except FusetuneError as error:
+                return self._failed(error, args, kwargs)
         try:
             key = (self._outside.key(), call_key(args, kwargs, torch.is_grad_enabled()))
         except NoKey as why:
             return self._eager(f"{why} has no key", args, kwargs)
-        found = self._known.get(key)
-        if found is None or found.run is None:
-            return self._miss(key, found, args, kwargs)
-        if found.last is None:
-            found.last = LastCall.of(args, kwargs, key[0]) or False
-        self._last = (found.last, found) if found.last else None
-        return self._run(found, args, kwargs)
+        kind = self._known.get(key)
+        if kind is None or kind.run is None:
+            return self._miss(key, kind, args, kwargs)
+        if kind.last is None:
+            kind.last = LastCall.of(args, kwargs, key[0]) or False
+        self._last = (kind.last, kind) if kind.last else None
+        kind.calls += 1
+        return self._run(kind, args, kwargs)
 
     def _run(self, found: Specialized, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         assert found.run is not None, "a kernel was taken"
-        found.calls += 1
         try:
             return found.run(args, kwargs)
-        except LaunchFailed:
-            raise
         except FusetuneError as error:
-            return self._eager(str(error), args, kwargs)
+            return self._failed(error, args, kwargs)
+
+    def _failed(self, error: FusetuneError, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a call that no kernel takes gives; after a launch that failed nothing can be had on the device."""
+        if isinstance(error, LaunchFailed):
+            raise error
+        return self._eager(str(error), args, kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> Fusion:
-        """The fusion of a call, which is not made. Raises CannotConvert."""
+        """The fusion of a call, which is not made; the forward's where it needs gradients. Raises CannotConvert."""
         found = self._specialized(args, kwargs)
         if found.fusion is None:
             raise found.refusal or CannotConvert(self.name, found.why, "Call it as it is.")
         return found.fusion
 
     def tune(self, args: Sequence[Any], timeout_s: float | None = None) -> Any:
-        """The kernel of a call with these arguments, waited for. Raises CannotConvert, NotCached if none comes."""
+        """The kernel of a call with these arguments, waited for; of one that needs gradients the forward's, once the
+        backward's is there too. Raises CannotConvert, NotCached if none comes."""
         self.lower(*args)
         found = self._specialized(tuple(args), {})
         kernel = self._asked(found, timeout_s)
@@ -148,7 +159,7 @@ class JitFunction:
         found = self._specialized(args, kwargs)
         lines = [f"{self.name}: {self._why(found)}"]
         if found.fusion is not None:
-            lines += [f"key: {found.key_text}", str(found.fusion)]
+            lines += [f"key: {found.key_text}", *(str(part.fusion) for part in found.parts)]
         return "\n".join(lines)
 
     def show(self, *args: Any, stage: Literal["fusion", "cuda", "ptx"] = "cuda", **kwargs: Any) -> str:
@@ -158,7 +169,8 @@ class JitFunction:
         found = self._specialized(args, kwargs)
         if found.kernel is None:
             raise NotCached(self.name, found.key_text, self._why(found))
-        return str(found.kernel.artifact.source if stage == "cuda" else found.kernel.artifact.ptx)
+        artifacts = [part.kernel.artifact for part in found.parts]
+        return "\n".join(str(x.source if stage == "cuda" else x.ptx) for x in artifacts)
 
     def keys(self) -> list[dict[str, Any]]:
         """Every kind of call so far: its key, how often it ran, and what runs it."""
@@ -203,8 +215,6 @@ class JitFunction:
                 return self._eager(f"{MAX_KEYS} kinds of call were traced; pass what changes as a tensor", args, kwargs)
             found = self._specialized(args, kwargs, key)
         found.calls += 1
-        if found.is_grad:
-            return found.gradient(args, kwargs)
         if found.fusion is None:
             return self._eager(found.why, args, kwargs, found)
         if self.mode == "block":
@@ -212,7 +222,7 @@ class JitFunction:
         elif self.swap == "call":
             self._take(found)
         if found.run is not None:
-            return found.run(args, kwargs)
+            return self._run(found, args, kwargs)
         if self.mode == "background":
             self._request(found)
         return self._eager(self._why(found), args, kwargs, found)
@@ -230,54 +240,81 @@ class JitFunction:
         if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             if not self.grad:
                 return Specialized.eager("it needs gradients, and was not decorated with grad=True")
-            return Specialized.of_gradient(gradient_of(self, args, kwargs))
-        found = Specialized.traced(self.__wrapped__, args, kwargs, self.dynamic, self._is_inside)
+            found = Specialized.of_gradient(functools.partial(gradient_of, self, args, kwargs))
+        else:
+            found = Specialized.traced(self.__wrapped__, args, kwargs, self.dynamic, self._is_inside)
         elsewhere = {x.device.type for x in tensors} - {"cuda"}
         if elsewhere and not getattr(self.source, "any_device", False):
             found.why = f"its tensors are on {', '.join(sorted(elsewhere))}, and kernels run on CUDA devices"
             found.stays_eager = True
         elif tensors and tensors[0].is_cuda:
-            found.card = torch.cuda.get_device_name(tensors[0].device)
+            for part in found.parts:
+                part.card = torch.cuda.get_device_name(tensors[0].device)
         return found
 
-    def _peek(self, found: Specialized) -> Any:
+    def _peek(self, found: Specialized) -> list[Any] | None:
+        """The kernels of all its parts, once they are there."""
         if found.fusion is None or found.stays_eager:
             return None
+        kernels = [self._peek_part(part) for part in found.parts]
+        return None if None in kernels else kernels
+
+    def _peek_part(self, part: Specialized) -> Any:
+        assert part.fusion is not None
         if not isinstance(self.source, ServiceSource):
-            return self.source.peek(found.fusion, found.binding)
-        return self.source.peek(found.fusion, found.binding, found.search_on_card(self._search))
+            return self.source.peek(part.fusion, part.binding)
+        return self.source.peek(part.fusion, part.binding, part.search_on_card(self._search))
 
     def _take(self, found: Specialized) -> bool:
-        kernel = self._peek(found)
-        if kernel is None:
+        kernels = self._peek(found)
+        if kernels is None:
             return False
         with self._lock:
-            found.use(kernel)
+            found.use(*kernels)
         return True
 
     def _request(self, found: Specialized) -> None:
         if found.fusion is None or found.stays_eager:
             return
-        for binding, search in found.searches(self._search, self.buckets):
-            extra: dict[str, Any] = {"search": search} if isinstance(self.source, ServiceSource) else {}
-            self.source.request(found.fusion, binding, weight=found.bytes * found.calls, **extra)
+        for part in found.parts:
+            if part.fusion is None or (found.halves and self._peek_part(part) is not None):
+                continue
+            for binding, search in part.searches(self._search, self.buckets):
+                extra: dict[str, Any] = {"search": search} if isinstance(self.source, ServiceSource) else {}
+                self.source.request(part.fusion, binding, weight=found.bytes * max(found.calls, 1), **extra)
+
+    def kernel_of(self, part: Specialized) -> Any:
+        """The kernel of a part in a form that its call has only now, if it is there; what is not is asked for. Kernels
+        that are taken at the sync point alone have no such forms."""
+        if part.kernel is None and self.swap == "call" and not _is_capturing():
+            if self.mode != "cached" and self._peek(part) is None:
+                self._request(part)
+                if self.mode == "block":
+                    self._wait(None)
+            part.kernel = next(iter(self._peek(part) or ()), None)
+        return part.kernel
 
     def _asked(self, found: Specialized, timeout_s: float | None) -> Any:
         """The kernel, waited for; None if none came."""
         if not self._take(found):
             self._request(found)
-            wait = getattr(self.source, "wait", None)
-            if wait is not None and not found.stays_eager:
-                wait(timeout_s)
+            if not found.stays_eager:
+                self._wait(timeout_s)
             self._take(found)
         return found.kernel
 
+    def _wait(self, timeout_s: float | None) -> None:
+        wait = getattr(self.source, "wait", None)
+        if wait is not None:
+            wait(timeout_s)
+
     def _why(self, found: Specialized) -> str:
         if found.run is not None:
-            return f"{found.kernel!r}"
+            return " and ".join(f"{part.kernel!r}" for part in found.parts)
         if found.why:
             return f"eager runs: {found.why}"
-        said = getattr(self.source, "why_not", lambda *_: None)(found.fusion, found.binding)
+        why_not = getattr(self.source, "why_not", lambda *_: None)
+        said = next((said for part in found.parts if (said := why_not(part.fusion, part.binding))), None)
         return f"eager runs: {said}" if said else "eager runs until its kernel has come"
 
     def _eager(self, why: str, args: Any, kwargs: Any, found: Specialized | None = None) -> Any:

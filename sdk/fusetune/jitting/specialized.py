@@ -6,23 +6,31 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any, Literal
 
 import torch
+from torch.utils import _pytree as pytree
 
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.fusion import Fusion
 from fusetune.graph import Captured, Converted, capture
+from fusetune.jitting.calling import Run, run_of
 from fusetune.jitting.last_call import LastCall
 from fusetune.running.source import Search, key_of
 from fusetune.wire.binding import Binding
 
-Run = Callable[[tuple[Any, ...], Any], Any]
+NEEDS_ITS_OWN = "it closes over a tensor that needs gradients; pass it as an argument"
+DRAWS = "it draws random numbers, which a kernel would draw otherwise than torch"
 
 
 @dataclass(slots=True, eq=False)
 class Specialized:
-    """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes."""
+    """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes.
+
+    A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels.
+    `wrap`: what its run is wrapped in. `is_flat`: no argument holds several, and none is passed by name.
+    """
 
     fusion: Fusion | None = None
     binding: Binding = field(default_factory=Binding)
@@ -38,12 +46,15 @@ class Specialized:
     kernel: Any = None
     calls: int = 0
     last: LastCall | Literal[False] | None = None
-    gradient: Any = None
+    halves: tuple[Specialized, ...] = ()
+    join: Callable[..., Run] | None = None
+    wrap: Callable[[Run], Run] = lambda run: run
+    is_flat: bool = False
 
     @property
-    def is_grad(self) -> bool:
-        """Whether the call runs as a forward and a backward function of their own."""
-        return self.gradient is not None
+    def parts(self) -> tuple[Specialized, ...]:
+        """What has kernels of its own: itself, or its halves."""
+        return self.halves or (self,)
 
     @property
     def origin(self) -> str:
@@ -56,9 +67,29 @@ class Specialized:
         return cls(why=why, key_text=why, refusal=refusal, stays_eager=True)
 
     @classmethod
-    def of_gradient(cls, run: Callable[..., Any]) -> Specialized:
+    def of_fusion(
+        cls, converted: Converted, binding: Binding, captured: Captured | None = None, *, size: int
+    ) -> Specialized:
+        """A call, or a half of one, as a fusion at a binding; it moves `size` bytes."""
+        key = key_of(converted.fusion, binding)
+        return cls(converted.fusion, binding, captured, converted, f"{key[0][:12]}/{key[1][:12]}", size)
+
+    @classmethod
+    def of_halves(cls, forward: Specialized, backward: Specialized, join: Callable[..., Run]) -> Specialized:
         """A call whose gradients come of kernels."""
-        return cls(gradient=run, key_text="forward and backward", stays_eager=True)
+        key_text = f"{forward.key_text}+{backward.key_text}"
+        return cls(
+            forward.fusion, forward.binding, key_text=key_text, bytes=forward.bytes + backward.bytes,
+            halves=(forward, backward), join=join,
+        )  # fmt: skip
+
+    @classmethod
+    def of_gradient(cls, made: Callable[[], Specialized]) -> Specialized:
+        """What `made` gives; where it cannot be said, what is refused stands in `why`."""
+        try:
+            return made()
+        except FusetuneError as error:
+            return cls.eager(str(error), error if isinstance(error, CannotConvert) else None)
 
     @classmethod
     def traced(
@@ -70,7 +101,9 @@ class Specialized:
             captured = _on_a_thread(partial(capture, fn, args, kwargs, symbolic=dynamic), is_inside)
             converted = captured.converted()
             if converted.draws:
-                return cls.eager("it draws random numbers, which a kernel would draw otherwise than torch")
+                return cls.eager(DRAWS)
+            if torch.is_grad_enabled() and any(x.requires_grad for x in captured.closed):
+                return cls.eager(NEEDS_ITS_OWN)
             given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
             tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
             binding = converted.binding(tensors)
@@ -80,13 +113,16 @@ class Specialized:
             return cls.eager(str(error))
         size = sum(x.numel() * x.element_size() for x in tensors)
         size += sum(_bytes(form.node.meta["val"]) for form in converted.outputs if form.of == "output")
-        key = key_of(converted.fusion, binding)
-        return cls(converted.fusion, binding, captured, converted, f"{key[0][:12]}/{key[1][:12]}", size)
+        found = cls.of_fusion(converted, binding, captured, size=size)
+        found.is_flat = not kwargs and all(x is y for x, y in zip_longest(args, pytree.tree_leaves(tuple(args))))
+        return found
 
-    def use(self, kernel: Any) -> None:
-        """Run `kernel` from the next call on."""
-        self.kernel = kernel
-        self.run = self._runner(kernel)
+    def use(self, *kernels: Any) -> None:
+        """Run these, a kernel for each part, from the next call on."""
+        for part, kernel in zip(self.parts, kernels, strict=True):
+            part.kernel = kernel
+        self.kernel = kernels[0]
+        self.run = self.wrap(self._runner(self.kernel) if self.join is None else self.join(*kernels))
 
     def searches(self, search: Search, buckets: Sequence[int] | str) -> Iterator[tuple[Binding, Search]]:
         """What to ask for: the binding, or the next larger bucket's and then the binding with that one's schedule."""
@@ -109,52 +145,9 @@ class Specialized:
         return self.binding.model_copy(update={"sizes": {name: next_size(n, buckets) for name, n in sizes.items()}})
 
     def _runner(self, kernel: Any) -> Run:
-        captured, converted = self.captured, self.converted
-        assert captured is not None
-        assert converted is not None
-        nodes = [form.node for form in converted.outputs]
-        returned = captured.outputs
-        is_plain = (
-            not converted.scalars
-            and not captured.closed
-            and captured.arguments == tuple(range(len(converted.inputs)))
-            and tuple(converted.inputs) == captured.placeholders
-            and len(nodes) == 1
-            and returned == (nodes[0],)
-            and converted.outputs[0].view is None
-            and converted.outputs[0].of == "output"
-            and captured.out_spec.is_leaf()
-        )
-        run = run_of(kernel, captured, converted, self.binding.sizes)
-        count = len(captured.arguments)
-
-        known: Callable[..., Any] | None = None
-
-        def run_plain(args: tuple[Any, ...], kwargs: Any) -> Any:
-            nonlocal known
-            if len(args) != count or kwargs:
-                return run(args, kwargs)
-            if known is not None:
-                return known(*args)
-            made = kernel(*args)  # the first call checks what the key then promises of all
-            known = getattr(kernel, "of_known", None)
-            return made
-
-        return run_plain if is_plain else run
-
-
-def run_of(kernel: Any, captured: Captured, converted: Converted, sizes: Any) -> Run:
-    """The call in general: tensors out of their structure, the kernel, and its outputs back into one."""
-    nodes = [form.node for form in converted.outputs]
-
-    def run(args: tuple[Any, ...], kwargs: Any) -> Any:
-        tensors, numbers = _apart(captured, converted, args, kwargs, sizes)
-        made = kernel(*tensors, *numbers)
-        outputs = made if isinstance(made, tuple) else (made,)
-        values = converted.values(tensors, outputs, sizes)
-        return captured.result(dict(zip(nodes, values, strict=True)))
-
-    return run
+        assert self.captured is not None
+        assert self.converted is not None
+        return run_of(kernel, self.captured, self.converted, self.binding.sizes, self.is_flat)
 
 
 def _on_a_thread(made: Callable[[], Captured], is_inside: bool) -> Captured:
@@ -170,13 +163,6 @@ def next_size(size: int, buckets: Sequence[int] | str) -> int:
     if buckets == "pow2":
         return 1 << (size - 1).bit_length()
     return min((edge for edge in map(int, buckets) if edge >= size), default=size)
-
-
-def _apart(captured: Captured, converted: Converted, args: Any, kwargs: Any, sizes: Any) -> tuple[list[Any], list[Any]]:
-    """Tensors and numbers of a call, in the order in which the kernel takes them; `sizes` of its binding."""
-    given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
-    tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
-    return tensors, [given[x] if x in given else converted.number(x, sizes) for x in converted.scalars]
 
 
 def _bytes(value: Any) -> int:

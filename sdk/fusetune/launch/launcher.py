@@ -56,6 +56,8 @@ class Launcher:
         self._sizes = tuple(spec.shape for spec in specs)
         self._strides = tuple(spec.strides for spec in specs)
         self._packed: OrderedDict[tuple[tuple[int, ...], tuple[int, ...]], tuple[PackedParams, ...]] = OrderedDict()
+        self._again: dict[tuple[int, ...], tuple[tuple[Any, int, PackedParams], ...]] = {}
+        self._success = _success()
         self._configs: OrderedDict[tuple[int, int], Any] = OrderedDict()
         self._choices = choices_of(artifact)
         self._lists = artifact.lists
@@ -88,16 +90,17 @@ class Launcher:
         """`launch` for addresses that were launched with before, where the device's context is current: nothing else is
         looked at. False, with nothing enqueued, where it is not that simple: other addresses, another context, scratch
         memory, scalars, clusters. Raises LaunchFailed, IndexOutOfRange."""
-        packed = self._packed.get((pointers, ()))
-        if packed is None or self._enqueued is None:
+        known = self._again.get(pointers)
+        if known is None:
             return False
-        for number, (call, params) in enumerate(zip(self._enqueued, packed, strict=True)):
-            (status,) = driver().cuLaunchKernel(*call, stream, params.address, 0)
-            if status.value == 0:
+        enqueue, success = driver().cuLaunchKernel, self._success
+        for call, address, _ in known:  # which keeps alive what lies at the address
+            (status,) = enqueue(*call, stream, address, 0)
+            if status is success or status.value == 0:
                 continue
-            if number == 0 and status.value in _OF_ANOTHER_CONTEXT:
+            if call is known[0][0] and status.value in _OF_ANOTHER_CONTEXT:
                 return False
-            raise named(_failed(self.artifact.launches[number], status)) from None
+            raise named(_failed(self.artifact.launches[self._calls.index(call)], status)) from None
         return True
 
     def wait(self, stream: int) -> None:
@@ -128,6 +131,7 @@ class Launcher:
     def close(self) -> None:
         """Gives up the code; graphs that captured a launch become invalid once no launcher of it is left."""
         self._packed.clear()
+        self._again.clear()
         release_module(self._module)
 
     def _prepare(self, pointers: tuple[int, ...], scratch: tuple[int, ...]) -> tuple[PackedParams, ...]:
@@ -148,8 +152,12 @@ class Launcher:
         with current_context(self.device):  # the driver encodes for the device of the current context
             packed = tuple(pack_params(launch.args, pointers, scratch, encode, rows) for launch in artifact.launches)
         self._packed[(pointers, scratch)] = packed
+        if self._enqueued is not None:
+            calls = zip(self._enqueued, packed, strict=True)
+            self._again[pointers] = tuple((call, params.address, params) for call, params in calls)
         if len(self._packed) > PACKED_CALLS_KEPT:
-            self._packed.popitem(last=False)
+            (gone, _), _ = self._packed.popitem(last=False)
+            self._again.pop(gone, None)
         return packed
 
     def launch_lists(
@@ -216,6 +224,11 @@ class Launcher:
             if len(self._configs) > _CLUSTER_CONFIGS_KEPT:
                 self._configs.popitem(last=False)
         return config
+
+
+def _success() -> Any:
+    """The driver's answer where nothing went wrong: to know it takes less than to ask for its number."""
+    return getattr(getattr(driver(), "CUresult", None), "CUDA_SUCCESS", None)
 
 
 def _call(spec: LaunchSpec, function: Any) -> tuple[Any, ...] | None:

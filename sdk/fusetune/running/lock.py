@@ -14,7 +14,7 @@ import pydantic
 
 from fusetune.errors import FusetuneError, InvalidLock
 from fusetune.kernel import Kernel
-from fusetune.running.source import KernelSource, Key, Search, ServiceSource
+from fusetune.running.source import KernelSource, Key, Search, ServiceSource, key_of
 from fusetune.store import Store
 from fusetune.wire.artifact import Wire
 from fusetune.wire.binding import Binding
@@ -39,6 +39,11 @@ class KernelLock(Wire):
 
     format: Literal["fusetune.kernels/1"] = "fusetune.kernels/1"
     kernels: Seq[LockedKernel] = ()
+
+    def names(self, fusion: Fusion, binding: Binding, card: str | None = None) -> bool:
+        """Whether it has a kernel of this key, for the card if one is named."""
+        key = key_of(fusion, binding)
+        return any((x.fingerprint, x.binding) == key and card in (None, x.card) for x in self.kernels)
 
 
 class LockedSource(ServiceSource):

@@ -7,11 +7,12 @@ from typing import Any
 
 from torch import fx
 
+from fusetune.torch_compile.asking import RegionRequest, regions_of
 from fusetune.torch_compile.compiling import CompileBackend
 from fusetune.torch_compile.options import CompileOptions
 from fusetune.torch_compile.reporting import RegionReport, report_of
 
-__all__ = ["CompileBackend", "CompileOptions", "RegionReport", "backend", "report"]
+__all__ = ["CompileBackend", "CompileOptions", "RegionReport", "RegionRequest", "backend", "regions_of", "report"]
 
 _process = CompileBackend()
 

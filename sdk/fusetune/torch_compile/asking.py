@@ -1,50 +1,85 @@
-"""Has kernels searched for that are not there: at once, and again later where that failed."""
+"""`regions_of`: what torch.compile would ask for, without asking anybody: for tunings ahead of time, and for CI."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from fusetune.running import KernelSource
-from fusetune.torch_compile.choosing import KernelChoice, missing
+import torch
+from torch.utils import _pytree as pytree
 
-AGAIN_S = 60.0
-"""After so long what is still missing is asked for again: a service may have come up. Sources ask once while a search
-is under way."""
+from fusetune.running.source import Key, key_of
+from fusetune.torch_compile.compiling import CompileBackend
+from fusetune.wire.binding import Binding
+from fusetune.wire.fusion import Fusion
 
-_POLL_S = 0.1
+
+@dataclass(frozen=True)
+class RegionRequest:
+    """A fusion at a binding, the bytes that it moves in a step, in all its places, and the lines that it stands for."""
+
+    fusion: Fusion
+    binding: Binding
+    weight: float
+    lines: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = ", ".join(line.rpartition("/")[2] for line in self.lines)
+        return f"RegionRequest({len(self.fusion.ops)} operators, {self.weight:.0f} bytes, {lines})"
 
 
-class Asking:
-    """What one compiled function asks for. With `is_silent` it asks nobody."""
+def regions_of(
+    function: Callable[..., Any],
+    *args: Any,
+    gradients: bool = False,
+    options: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> tuple[RegionRequest, ...]:
+    """The distinct regions of a call of a function or a module, the heaviest first. The call is made once, in eager;
+    what torch.compile has compiled in this process is dropped, and is compiled again when it is called.
 
-    def __init__(self, source: Callable[[], KernelSource], is_silent: bool) -> None:
-        self._source, self.is_silent = source, is_silent
-        self._next = 0.0
+    `gradients`: those of its backward too. `options`: as of torch.compile(backend="fusetune"). What a process asks for
+    on a card may differ in what torch does otherwise there, such as attention: trace there what is to run there.
+    """
+    source = _Noted()
+    backend = CompileBackend(source)
+    torch._dynamo.reset()
+    with torch.set_grad_enabled(gradients):
+        found = torch.compile(function, backend=backend, options=dict(options or {}))(*args, **kwargs)
+    if gradients:
+        _pull(pytree.tree_leaves(found), [*pytree.tree_leaves((args, kwargs)), *_parameters(function)])
+    lines: dict[Key, dict[str, None]] = {}
+    weights: dict[Key, float] = {}
+    for one in backend.proposed:
+        for choice in () if one.call is None else one.call.choices.values():
+            lines.setdefault(choice.key, {})[one.line] = None
+            weights[choice.key] = choice.weight
+    regions = [RegionRequest(f, b, weights[key], tuple(lines[key])) for key, (f, b) in source.asked.items()]
+    return tuple(sorted(regions, key=lambda region: (-region.weight, key_of(region.fusion, region.binding))))
 
-    def ask(self, choices: Iterable[KernelChoice]) -> None:
-        """For the kernels that these lack, the heaviest first."""
-        self._next = time.monotonic() + AGAIN_S
-        source = self._source()
-        wanted = list(choices)
-        for choice in wanted:
-            choice.settle(source)
-        for choice in () if self.is_silent else missing(wanted):
-            source.request(choice.fusion, choice.binding, weight=choice.weight)
 
-    def ask_again(self, choices: Iterable[KernelChoice]) -> None:
-        """The same, if the last time was long ago."""
-        if not self.is_silent and time.monotonic() >= self._next:
-            self.ask(choices)
+def _parameters(function: Any) -> list[torch.Tensor]:
+    return list(function.parameters()) if isinstance(function, torch.nn.Module) else []
 
-    def wait(self, choices: Iterable[KernelChoice], budget_s: float) -> None:
-        """Until all have kernels, none can be had, or the time is over."""
-        until = time.monotonic() + budget_s
-        source = self._source()
-        wanted = list(choices)
-        while not self.is_silent and time.monotonic() < until and getattr(source, "trouble", None) is None:
-            if not any(choice.kernel is None and choice.is_open(source) for choice in wanted):
-                break
-            time.sleep(_POLL_S)
-            for choice in wanted:
-                choice.settle(source)
+
+def _pull(results: list[Any], inputs: list[Any]) -> None:
+    """One backward, which changes no `grad`."""
+    made, given = ([x for x in side if isinstance(x, torch.Tensor) and x.requires_grad] for side in (results, inputs))
+    if made and given:
+        torch.autograd.grad(made, given, [torch.zeros_like(x) for x in made], allow_unused=True)
+
+
+class _Noted:
+    """A source that has nothing and asks nobody."""
+
+    def __init__(self) -> None:
+        self.asked: dict[Key, tuple[Fusion, Binding]] = {}
+
+    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+        """Nothing."""
+        return None
+
+    def request(self, fusion: Fusion, binding: Binding, *, weight: float) -> None:
+        """Notes it."""
+        self.asked[key_of(fusion, binding)] = fusion, binding

@@ -13,8 +13,8 @@ from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
 from fusetune.torch_compile.choosing import KernelChoice, is_capturing
 from fusetune.torch_compile.clocks import Clock
-from fusetune.torch_compile.drawing import Draws
-from fusetune.torch_compile.lowering import Lowered, positions_of
+from fusetune.torch_compile.drawing import start
+from fusetune.torch_compile.lowering import Lowered
 from fusetune.torch_compile.program import Boxed
 
 log = logging.getLogger("fusetune.torch_compile")
@@ -28,17 +28,22 @@ CLONED_SHARE = 0.25
 class RegionCall:
     """Takes its arguments in a list, which it empties. What it runs changes in `settle` alone, between steps.
 
+    `eager` takes a seed and an offset behind the region's tensors where the fusion draws: a call draws both once, and
+    whoever runs it has the same random numbers.
+
     `bind` makes the choice for the tensors of a call, once for each of their forms; where sizes are known when the
     graph is compiled there is one.
     """
 
-    def __init__(self, lowered: Lowered, eager: Boxed, bind: Bind, clock: Clock, draws: Draws, strict: bool) -> None:
+    def __init__(self, lowered: Lowered, eager: Boxed, bind: Bind, clock: Clock, strict: bool) -> None:
         self.lowered, self.eager, self.bind, self.clock = lowered, eager, bind, clock
-        self.draws, self.strict = draws, strict
+        self.strict = strict
+        self.draws_on = _drawing_device(lowered)
         self.choices: dict[object, KernelChoice] = {}
         self._active: dict[object, Kernel] = {}
         self._due: set[object] = set()
-        self._positions = positions_of(lowered)
+        self._positions = _positions(lowered)
+        self._written = _written_positions(lowered)
         self._last: tuple[Any, Any] = None, None
         self.is_static = not lowered.converted.symbols
 
@@ -57,6 +62,8 @@ class RegionCall:
     def __call__(self, args: list[Any]) -> Any:
         """The region's outputs, as a tuple."""
         form = () if self.is_static else self._form(args)
+        if self.draws_on is not None:
+            args += start(self.draws_on)
         kernel = self._active.get(form)
         if kernel is not None:
             return self._kernel_or_eager(kernel, form, args)
@@ -79,7 +86,7 @@ class RegionCall:
 
     def _tensors(self, args: Sequence[Any]) -> list[torch.Tensor]:
         """The tensors of the fusion, in its order, without those that random numbers start from."""
-        return [args[n] for n in self._positions if n is not None]
+        return [args[n] for n in self._positions if n >= 0]
 
     def _kernel_or_eager(self, kernel: Kernel, form: object, args: list[Any]) -> Any:
         try:
@@ -102,7 +109,7 @@ class RegionCall:
     def launch(self, kernel: Kernel, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
         """The region's outputs by the kernel. Raises KernelError."""
         converted = self.lowered.converted
-        tensors = self._with_draws(args)
+        tensors = [args[n] for n in self._positions]
         scalars = [args[n] for n in _scalar_positions(self.lowered)]
         made = self._called(kernel, tensors, scalars)
         outputs = made if isinstance(made, tuple) else (made,)
@@ -123,22 +130,14 @@ class RegionCall:
             self._last = kernel, found
         return made
 
-    def _with_draws(self, args: Sequence[Any]) -> list[torch.Tensor]:
-        tensors = [None if n is None else args[n] for n in self._positions]
-        if None in self._positions:
-            device = next(x.device for x in tensors if x is not None)
-            starts = dict(zip(("seed", "offset"), self.draws.next(device, self.lowered.converted.draws), strict=True))
-            tensors = [
-                starts[str(x)] if t is None else t for x, t in zip(self.lowered.converted.inputs, tensors, strict=True)
-            ]
-        return tensors  # type: ignore[return-value]
-
     def _time(self, form: object, args: list[Any]) -> None:
         self._due.discard(form)
         choice = self.choices[form]
         if choice.state != "arrived" or choice.kernel is None:
             return
         kernel, held = choice.kernel, list(args)
+        for n in self._written:  # the runs that are timed must not change what the step changes once
+            held[n] = held[n].clone()
         try:
             choice.time(self.clock, lambda: self.eager(list(held)), lambda: self.launch(kernel, held))
         except FusetuneError as error:
@@ -150,6 +149,30 @@ class RegionCall:
 
 def _nothing() -> tuple[()]:
     return ()
+
+
+_STARTS = {"seed": -2, "offset": -1}
+"""What random numbers start from, and where it stands among a call's arguments: behind all others."""
+
+
+def _drawing_device(lowered: Lowered) -> torch.device | None:
+    """Where the region's random numbers are drawn; None where it draws none."""
+    if not lowered.converted.draws:
+        return None
+    device: torch.device = lowered.converted.outputs[0].node.meta["val"].device
+    return device
+
+
+def _positions(lowered: Lowered) -> list[int]:
+    """For each tensor of the fusion the argument that it is."""
+    at: dict[Any, int] = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
+    return [(at | _STARTS)[x] for x in lowered.converted.inputs]
+
+
+def _written_positions(lowered: Lowered) -> list[int]:
+    """The arguments that a call changes."""
+    positions = _positions(lowered)
+    return [positions[output.alias] for output in lowered.converted.outputs if output.alias is not None]
 
 
 def _scalar_positions(lowered: Lowered) -> list[int]:

@@ -13,22 +13,24 @@ from torch import fx
 
 from fusetune.errors import FusetuneError, FusetuneWarning
 from fusetune.graph import decompositions
+from fusetune.graph.clean import numbers_as_literals
 from fusetune.graph.lines import line_of
 from fusetune.running import KernelSource, default_source
 from fusetune.store import Store
 from fusetune.torch_compile.agreeing import AgreedFunctions
-from fusetune.torch_compile.asking import Asking
 from fusetune.torch_compile.calls import RegionCall
 from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
-from fusetune.torch_compile.drawing import Draws
-from fusetune.torch_compile.lowering import Lowered, Sayable, alike, eager_of, lowered
+from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eager_of, eager_of, lowered
 from fusetune.torch_compile.options import CompileOptions
-from fusetune.torch_compile.program import Boxed, Call, calls_of, program
+from fusetune.torch_compile.program import Boxed, Call, calls_of, held_by, program
+from fusetune.torch_compile.regions.bits import keeping_decisions
 from fusetune.torch_compile.regions.order import steps_of
 from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.reporting import Proposed, ReportedRegion, summary
+from fusetune.torch_compile.requesting import Asking
+from fusetune.torch_compile.steps import Steps
 from fusetune.torch_compile.trouble import nobody_to_ask
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ class CompileBackend:
         notes: Notes | None = None,
         inner: Callable[..., Any] | None = None,
     ) -> None:
-        self.choices, self.draws = KernelChoices(), Draws()
+        self.choices = KernelChoices()
         self.proposed: list[Proposed] = []
         self.agreed = AgreedFunctions()
         self._source, self._clock, self._notes, self._inner = source, clock, notes, inner
@@ -90,7 +92,7 @@ class CompileBackend:
             fw_compiler=session.compiler("forward"),
             bw_compiler=session.compiler("backward"),
             inference_compiler=session.compiler("inference"),
-            partition_fn=min_cut_rematerialization_partition,
+            partition_fn=session.steps.noting(keeping_decisions(min_cut_rematerialization_partition)),
             decompositions=apart(),
             keep_inference_input_mutations=True,
         )(gm, example_inputs)
@@ -183,6 +185,7 @@ class _Session:
         self.proposed: list[Proposed] = []
         self.asking = backend.asking(options)
         self.last_line = ""
+        self.steps = Steps()
         if options.swap == "sync_point":
             backend.agreed.add(self)
 
@@ -200,7 +203,7 @@ class _Session:
 
     def begin(self) -> None:
         """Between steps: what came is looked at, and kernels change."""
-        if is_capturing():
+        if is_capturing() or self.steps.is_open:
             return
         choices = self.choices
         for choice in choices:
@@ -235,6 +238,7 @@ class _Session:
 
     def _compiled(self, gm: fx.GraphModule, kind: str) -> Boxed:
         gm.graph.eliminate_dead_code()
+        numbers_as_literals(gm)
         flow, regions = propose(gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes)
         name = self.backend.next_name(kind)
         made = [self._proposed(region, name, n) for n, region in enumerate(regions)]
@@ -249,11 +253,11 @@ class _Session:
                 else [Call(step.gives, kept[id(step.region)].call, step.reads, {}, is_boxed=True)]  # type: ignore[arg-type]
             )
         ]
-        run = program(_placeholders(gm.graph), calls, _outputs(gm.graph), name)
+        run = program(_placeholders(gm.graph), [*held_by(gm), *calls], _outputs(gm.graph), name)
         self.proposed += made
         self.backend.proposed += made
         self._request([x.call for x in made if x.call is not None])
-        return run if kind == "backward" else _between_steps(self.begin, run)
+        return run if kind == "backward" else _between_steps(self.begin, run, self.steps.begin)
 
     def _proposed(self, region: Region, graph: str, number: int) -> Proposed:
         line = next((found for node in region.nodes if (found := line_of(node))), "")
@@ -261,13 +265,15 @@ class _Session:
         backend = self.backend
         try:
             fusion = backend.lower(region, eager)
+            if fusion.converted.draws:
+                eager = drawing_eager_of(region, f"{graph}_{number}")
 
             def bind(tensors: Sequence[torch.Tensor]) -> KernelChoice:
                 binding = fusion.converted.binding([*tensors, *_starts(fusion)])
                 return backend.choices.of(fusion.converted.fusion, binding, region.moved_bytes)
 
             clock = backend.clock(region.units[0].device)
-            call = RegionCall(fusion, eager, bind, clock, backend.draws, self.options.strict)
+            call = RegionCall(fusion, eager, bind, clock, self.options.strict)
             if call.is_static:  # else a call tells the sizes
                 call.choose([node.meta["val"] for node in region.inputs])
         except FusetuneError as error:
@@ -323,13 +329,15 @@ def _outputs(graph: fx.Graph) -> Any:
 
 def _as_it_is(gm: fx.GraphModule, name: str) -> Boxed:
     nodes = [node for node in gm.graph.nodes if node.op == "call_function"]
-    return program(_placeholders(gm.graph), calls_of(nodes), _outputs(gm.graph), name)
+    return program(_placeholders(gm.graph), [*held_by(gm), *calls_of(nodes)], _outputs(gm.graph), name)
 
 
-def _between_steps(begin: Callable[[], None], run: Boxed) -> Boxed:
+def _between_steps(begin: Callable[[], None], run: Boxed, begun: Callable[[Sequence[Any]], None]) -> Boxed:
     def step(args: list[Any]) -> Any:
         begin()
-        return run(args)
+        found = run(args)
+        begun(found)
+        return found
 
     step._boxed_call = True  # type: ignore[attr-defined]
     return step

@@ -11,6 +11,7 @@ from torch import fx
 
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.graph import Captured, Converted, capture, decompositions, to_fusion, why_not
+from fusetune.torch_compile.drawing import drawing_calls, drawing_nodes
 from fusetune.torch_compile.program import Boxed, calls_of, program
 from fusetune.torch_compile.regions.operators import VIEWS, name_of, values_of
 from fusetune.torch_compile.regions.region import Region
@@ -34,6 +35,14 @@ def eager_of(region: Region, name: str) -> Boxed:
     return program(region.inputs, calls_of(region.nodes), tuple(region.outputs), name)
 
 
+def drawing_eager_of(region: Region, name: str) -> Boxed:
+    """The same, drawing a kernel's numbers: seed and offset come behind the region's inputs."""
+    graph = fx.Graph()
+    seed, offset = graph.placeholder("seed"), graph.placeholder("offset")
+    calls = drawing_calls(region.nodes, seed, offset)
+    return program((*region.inputs, seed, offset), calls, tuple(region.outputs), name)
+
+
 def lowered(region: Region, eager: Boxed) -> Lowered:
     """The fusion of the region. Raises CannotConvert, InvalidFusion."""
     arguments = [node.meta["val"] for node in region.inputs]
@@ -41,9 +50,14 @@ def lowered(region: Region, eager: Boxed) -> Lowered:
     if captured.closed:
         raise CannotConvert("the region", "tracing it again found tensors beside its inputs")
     # Functional operators taken apart may end in writes; what they write is among the outputs, if it is wanted.
-    nodes = [node for node in captured.nodes if node not in captured.writes]
+    at = dict(zip(captured.placeholders, captured.arguments, strict=True))
+    written = {n for n, node in enumerate(region.inputs) if node in region.written}
+    nodes = [x for x in captured.nodes if x not in captured.writes or at.get(x.all_input_nodes[0]) in written]
     inputs = [node for node in captured.placeholders if isinstance(node.meta.get("val"), torch.Tensor)]
-    return Lowered(captured, to_fusion(nodes, captured.returned, inputs=inputs, names=captured.names))
+    converted = to_fusion(nodes, captured.returned, inputs=inputs, names=captured.names)
+    if converted.draws != len(drawing_nodes(region.nodes)):
+        raise CannotConvert("the region", "eager could not draw its random numbers in a kernel's order")
+    return Lowered(captured, converted)
 
 
 def positions_of(lowered: Lowered) -> list[int | None]:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import fx
+
+from fusetune.graph.clean import attribute
 
 Boxed = Callable[[list[Any]], Any]
 
@@ -29,6 +32,12 @@ class Call:
 def calls_of(nodes: Sequence[fx.Node]) -> list[Call]:
     """The nodes as they stand in their graph."""
     return [Call((node,), node.target, node.args, node.kwargs) for node in nodes]  # type: ignore[arg-type]
+
+
+def held_by(gm: fx.GraphModule) -> list[Call]:
+    """The tensors that a graph's module holds, as lines that give them."""
+    nodes = [node for node in gm.graph.nodes if node.op == "get_attr"]
+    return [Call((node,), partial(attribute, gm, node), (), {}) for node in nodes]
 
 
 def program(inputs: Sequence[fx.Node], calls: Sequence[Call], outputs: Any, name: str) -> Boxed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -18,11 +18,12 @@ _LIBRARIES: dict[str, Library] = {}
 """Kept alive: an operator goes with its library."""
 
 
-def register(name: str, made_of: Any, *, backward: Any = None) -> Callable[..., Any]:
+def register(name: str, made_of: Any, *, backward: Any = None, changes: Sequence[str] = ()) -> Callable[..., Any]:
     """The operator `name` ("mine::bias_gelu"), which runs a Kernel or a function under jit; returns how to call it.
 
     A kernel's operator takes its tensors, then its scalars. Inputs that the kernel writes are declared changed, and are
-    returned as they are. A jit function needs annotated parameters, and may neither change nor return them.
+    returned as they are. A jit function needs annotated parameters; those that it changes are named in `changes`, and
+    none may be returned.
     `backward`: a kernel that takes the inputs and then a gradient for each output, and gives one for each input. A jit
     function with `grad=True` brings its own. Raises InvalidRequest for a name or a kernel that cannot be.
     """
@@ -33,7 +34,7 @@ def register(name: str, made_of: Any, *, backward: Any = None) -> Callable[..., 
     library = _LIBRARIES.setdefault(space, Library(space, "FRAGMENT"))  # type: ignore[no-untyped-call]
     if hasattr(made_of, "artifact"):
         return _of_kernel(library, space, op, made_of, backward)
-    return _of_function(library, space, op, made_of)
+    return _of_function(library, space, op, made_of, tuple(changes))
 
 
 def _define(library: Library, op: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
@@ -102,10 +103,13 @@ def _give_gradients(library: Library, op: str, count: int, backward: Callable[..
     register_autograd(f"{library.ns}::{op}", run, setup_context=keep, lib=library)
 
 
-def _of_function(library: Library, space: str, op: str, jitted: Any) -> Callable[..., Any]:
+def _of_function(library: Library, space: str, op: str, jitted: Any, changes: tuple[str, ...]) -> Callable[..., Any]:
     function = jitted.__wrapped__
+    if changes and jitted.grad:
+        fix = "Leave grad=True out of fusetune.jit."
+        raise InvalidRequest((Problem("changes", show(list(changes)), "none: the function brings gradients", fix),))
     forward = torch.no_grad()(jitted.part("operator", function, is_inside=True))
-    called = _define(library, op, infer_schema(function, mutates_args=()), forward, function)
+    called = _define(library, op, infer_schema(function, mutates_args=changes), forward, function)
     if not jitted.grad:
         return called  # type: ignore[no-any-return]
 

@@ -198,8 +198,8 @@ class _Joined:
     def free(self) -> dict[Dim, int]:
         """The sizes that can be others, by dimension. In a program only those that an input or an output has: what is
         made inside (a count of positions, reduced again) is there once for the fusion and once for a launch, and
-        nothing says that the two are one. Nor those that a mean folds of which launches make a sum and a quotient by
-        the number of its elements."""
+        nothing says that the two are one: nor are others of its size, of which it may be the twin. Nor those that a
+        mean folds of which launches make a sum and a quotient by the number of its elements."""
         found = self.dims.free
         if isinstance(self.trace, ScheduleTrace):
             return found
@@ -209,7 +209,19 @@ class _Joined:
             for name in (*whole.inputs, *whole.outputs)
             for d in range(len(whole.value(name).shape))
         }
-        return {dim: size for dim, size in found.items() if dim in seen - self._counted}
+        alone = self._made_inside(seen)
+        return {dim: size for dim, size in found.items() if dim in seen - self._counted and size not in alone}
+
+    def _made_inside(self, seen: set[Dim]) -> set[int]:
+        """Sizes that a launch makes of nothing, such as positions, along dimensions that no tensor of it has."""
+        return {
+            own.value(op.output).shape[d]
+            for number, own in enumerate(launch.trace.fusion for launch in launches_of(self.trace))
+            for op in own.ops
+            if not op.tensor_inputs
+            for d in range(len(own.value(op.output).shape))
+            if self.dims.of((_name(number, op.output), d)) not in seen
+        }
 
     @property
     def _counted(self) -> set[Dim]:

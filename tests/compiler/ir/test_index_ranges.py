@@ -38,6 +38,7 @@ def positions(f: FusionBuilder, count: int = 6) -> Tensor:
         pytest.param(lambda f, i: i - 3, (3, 12), id="moved-back"),
         pytest.param(lambda f, i: 9 - i, (0, 9), id="counted-from-the-end"),
         pytest.param(lambda f, i: -i, (-9, 0), id="negated"),
+        pytest.param(lambda f, i: f.abs(i), (-9, 9), id="without-its-sign"),
         pytest.param(lambda f, i: i * 4, (0, 2), id="every-fourth"),
         pytest.param(lambda f, i: f.maximum(i, 0), (I32[0], 9), id="bounded-below"),
         pytest.param(lambda f, i: f.minimum(i, 9), (0, I32[1]), id="bounded-above"),

@@ -40,16 +40,17 @@ class RandomFunction:
         return values
 
 
-def random_function(seed: int) -> RandomFunction:
+def random_function(seed: int, device: str = "cpu") -> RandomFunction:
     """The function of a seed; every step was tried in eager torch."""
-    return _Grower(random.Random(seed)).grown()
+    return _Grower(random.Random(seed), device).grown()
 
 
 class _Grower:
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, device: str) -> None:
+        self.rng, self.device = rng, device
         self.made = torch.Generator().manual_seed(rng.randrange(2**31))
-        self.closed = [self._tensor((6,), torch.float32), self._tensor((4, 6), torch.bfloat16), torch.tensor(0.5)]
+        self.closed = [self._tensor((6,), torch.float32), self._tensor((4, 6), torch.bfloat16)]
+        self.closed.append(torch.tensor(0.5, device=device))
 
     def grown(self) -> RandomFunction:
         count = self.rng.randint(1, 3)
@@ -71,10 +72,10 @@ class _Grower:
 
     def _tensor(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
         if dtype is torch.bool:
-            return torch.rand(shape, generator=self.made) > 0.5
+            return (torch.rand(shape, generator=self.made) > 0.5).to(self.device)
         if not dtype.is_floating_point:
-            return torch.randint(-3, 4, shape, generator=self.made).to(dtype)
-        return (torch.rand(shape, generator=self.made) * 2 - 1).to(dtype)
+            return torch.randint(-3, 4, shape, generator=self.made).to(self.device, dtype)
+        return (torch.rand(shape, generator=self.made) * 2 - 1).to(self.device, dtype)
 
     def _input(self, shape: tuple[int, ...]) -> torch.Tensor:
         dtype = self.rng.choice((*FLOATS, torch.int64, torch.int32, torch.bool))
@@ -210,7 +211,7 @@ def _normal(g: _Grower, values: list[torch.Tensor]) -> Made:
 
 def _spread(x: torch.Tensor) -> torch.Tensor:
     """A layer norm of what is not nearly constant along a row, where a norm would magnify rounding."""
-    places = torch.arange(x.shape[-1], dtype=torch.float32)
+    places = torch.arange(x.shape[-1], dtype=torch.float32, device=x.device)
     return torch.nn.functional.layer_norm(x.float() * 0.1 + places, x.shape[-1:])
 
 

@@ -196,6 +196,17 @@ CASES: dict[str, tuple[Any, ...]] = {
     "a tensor of a number": (lambda x: x * torch.tensor(0.5), H),
     "eye": (lambda x: x + torch.eye(4, 6), X),
     "one_hot by comparing": (lambda i: (i[:, None] == torch.arange(5)).float(), whole(4, low=0, high=5)),
+    "lists of tensors": (
+        lambda x, y: [
+            *torch._foreach_add([x, y], [y, x], alpha=2), *torch._foreach_mul([x, y], 0.5),
+            *torch._foreach_sqrt([x.abs()]), *torch._foreach_addcmul([x], [y], [y], 0.1),
+            *torch._foreach_lerp([x], [y], 0.3), *torch._foreach_norm([x, y]),
+            *torch._foreach_pow([x.abs()], 3), *torch._foreach_clamp_min([x], 0.1), *torch._foreach_div([x], [y.exp()]),
+            *torch._foreach_maximum([x], [y]), *torch._foreach_sub([x], [0.3]),
+        ],
+        X,
+        Y,
+    ),
     # Choices
     "embedding": (lambda i, t: F.embedding(i, t) * 2, whole(3, 2, low=0, high=4), X),
     "index_select": (lambda x, i: x.index_select(1, i), X, whole(3, low=0, high=6)),

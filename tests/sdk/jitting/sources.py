@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from fusetune.fusion import Fusion
 from fusetune.running.source import Key, key_of
+from fusetune.torch import _check_no_grad
 from fusetune.wire.binding import Binding
 from tests.sdk.graph.against_eager import kernels_outputs
 
@@ -25,6 +26,7 @@ class ReferenceKernel:
 
     def __call__(self, *given: Any) -> Any:
         self.calls += 1
+        _check_no_grad([x for x in given if isinstance(x, torch.Tensor)])  # as a Kernel does
         count = len(self._as_converted.inputs)
         numbers = [x.item() if isinstance(x, torch.Tensor) else x for x in given[count:]]
         made = kernels_outputs(self._as_converted, [x.detach() for x in given[:count]], numbers)

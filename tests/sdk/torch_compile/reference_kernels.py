@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from compiler.ir.pinned import pinned
 from compiler.reference import evaluate, settled
 from compiler.wire import bind
 from fusetune.errors import LaunchFailed, WrongArguments
@@ -30,10 +31,11 @@ class _Artifact:
 
 
 class ReferenceKernel:
-    """Called like a kernel. `calls` counts; broken is what the driver refuses."""
+    """Called like a kernel, with a kernel's bits: products in sums are rounded with them. `calls` counts; broken is
+    what the driver refuses."""
 
     def __init__(self, fusion: Fusion, binding: Binding, align: int = 1, code: str = "reference") -> None:
-        self.bound = bind(fusion, binding)
+        self.bound = pinned(bind(fusion, binding))
         self.artifact = _Artifact(
             tuple(self._spec(name, align) for name in self.bound.inputs),
             tuple(self._spec(name, 16) for name in self.bound.outputs),
@@ -60,17 +62,23 @@ class ReferenceKernel:
         fusion = settled(self.bound, arguments[count:]) if arguments[count:] else self.bound
         named = zip(self.bound.inputs, arguments[:count], strict=True)
         found = evaluate(fusion, [np.transpose(_array(x), self._order(name, x.dim())) for name, x in named], np)
-        outputs = tuple(self._output(name, array) for name, array in zip(self.bound.outputs, found, strict=True))
+        into = {name: arguments[self.bound.inputs.index(alias)] for name, alias in self.bound.aliases}
+        named = zip(self.bound.outputs, found, strict=True)
+        outputs = tuple(self._output(name, array, into.get(name)) for name, array in named)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _order(self, name: str, rank: int) -> tuple[int, ...]:
         return dict(self.bound.orders).get(name, tuple(range(rank)))
 
-    def _output(self, name: str, array: Any) -> torch.Tensor:
-        """In the layout and the order of dimensions that the caller was told."""
+    def _output(self, name: str, array: Any, into: torch.Tensor | None) -> torch.Tensor:
+        """In the layout and the order of dimensions that the caller was told, or in the input that it is written to."""
         value = self.bound.value(name)
+        if into is not None:
+            order = self._order(name, into.dim())
+            into.permute(order).copy_(torch.from_numpy(np.array(array)).reshape(value.shape))
+            return into
         laid = torch.empty_strided(value.shape, value.strides, dtype=DTYPES[value.dtype.value])
-        laid.copy_(torch.from_numpy(np.ascontiguousarray(array)).reshape(value.shape))
+        laid.copy_(torch.from_numpy(np.array(array)).reshape(value.shape))
         order = self._order(name, laid.dim())
         return laid.permute([order.index(dim) for dim in range(laid.dim())])
 
@@ -89,7 +97,7 @@ class FakeKernels:
         self.kernels: dict[tuple[str, str], Any] = {}
         self.looks = 0
 
-    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+    def peek(self, fusion: Any, binding: Binding) -> Any:
         self.looks += 1
         if self.looks <= self.ready_after:
             return None
@@ -98,7 +106,7 @@ class FakeKernels:
             self.kernels[key] = ReferenceKernel(fusion, binding, self.align, self.code)
         return self.kernels[key]
 
-    def request(self, fusion: Fusion, binding: Binding, *, weight: float) -> None:
+    def request(self, fusion: Any, binding: Binding, *, weight: float) -> None:
         self.asked.append((fusion.fingerprint, weight))
 
 
@@ -107,7 +115,7 @@ class OneKernel(FakeKernels):
 
     gives_all = False
 
-    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+    def peek(self, fusion: Any, binding: Binding) -> Any:
         if self.kernels and not self.gives_all and (fusion.fingerprint, binding.to_json()) not in self.kernels:
             return None
         return super().peek(fusion, binding)
@@ -122,7 +130,7 @@ class FixedClock:
     compared: list[object] = field(default_factory=list)
 
     def compare(self, otherwise: Any, kernel: Any) -> KnownTimes:
-        self.compared.append(kernel)
+        self.compared.append(type(kernel))  # not the call, which holds tensors
         return KnownTimes(self.otherwise_us, self.kernel_us)
 
 
@@ -138,7 +146,7 @@ class RunningClock(FixedClock):
 class BrokenKernels(FakeKernels):
     """Kernels that the driver refuses."""
 
-    def peek(self, fusion: Fusion, binding: Binding) -> Any:
+    def peek(self, fusion: Any, binding: Binding) -> Any:
         kernel = super().peek(fusion, binding)
         kernel.is_broken = True
         return kernel

@@ -73,6 +73,11 @@ CASES = [
         lambda x, y: (torch.relu(x.double()) + 1, torch.exp((x.double() * 2).float() @ y) * 2), [BIG, BIG],
         ["_to_copy relu add _to_copy mul _to_copy", "exp mul"], id="a-cast-is-had-again",
     ),
+    pytest.param(lambda x: torch.exp(x[:0] * 2) + 1, [BIG], [], id="what-has-no-elements-is-in-none"),
+    pytest.param(
+        lambda x: torch.exp(x.as_strided((62, 3), (1, 1)) * 2) + 1, [BIG], ["exp add"],
+        id="windows-are-read-outside",
+    ),
 ]  # fmt: skip
 
 
@@ -122,4 +127,19 @@ def test_no_more_memory_than_without_regions() -> None:
         return total * torch.relu(x)
 
     flow, regions = propose(traced(long_lives, BIG, BIG), say)
+    assert peak_of(flow, steps_of(flow, regions)).bytes <= 1.02 * peak_of(flow, steps_of(flow, ())).bytes
+
+
+def test_what_would_hold_too_much_is_cut_where_something_else_stands() -> None:
+    """Each product is added as soon as it is there."""
+
+    def experts(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+        out = torch.zeros_like(x)
+        for weight in weights:
+            out = out + torch.relu(x @ weight) * 2
+        return out
+
+    flow, regions = propose(traced(experts, *[BIG] * 9), say)
+    assert len(regions) > 1
+    assert sum(region.operators for region in regions) == 3 * 8
     assert peak_of(flow, steps_of(flow, regions)).bytes <= 1.02 * peak_of(flow, steps_of(flow, ())).bytes

@@ -135,6 +135,36 @@ def test_a_named_operator_of_a_jit_function(grad: bool) -> None:
         same((x.grad, b.grad), tuple(t.grad for t in again), 4.0)
 
 
+def scaled_into(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    x.mul_(0.5).add_(b)
+    return x.relu() * 2
+
+
+def added_into(x: torch.Tensor, b: torch.Tensor) -> None:
+    x.add_(b)
+
+
+@pytest.mark.parametrize("function", [scaled_into, added_into])
+def test_an_operator_of_a_function_that_changes_its_input(function: Callable[..., Any]) -> None:
+    source, name = ReferenceSource(is_prompt=True), next(NAMES)
+    call: Any = torch_ops.register(name, fusetune.jit(function, source=source, mode="block"), changes=("x",))
+    opcheck(call, (X.clone(), B))
+    runs: list[Any] = [lambda x, b: (call(x, b), x * 2)]
+    runs.append(torch.compile(runs[0], backend="aot_eager", fullgraph=True))
+    for run in runs:
+        mine, theirs = X.clone(), X.clone()
+        found, expected = run(mine, B), (function(theirs, B), theirs * 2)
+        same(found, expected)
+        same(mine, theirs)
+    assert all(kernel.calls for kernel in source.kernels.values())
+
+
+def test_gradients_through_what_is_changed_are_refused() -> None:
+    jitted = fusetune.jit(scaled_into, grad=True)
+    with pytest.raises(InvalidRequest, match="gradients"):
+        torch_ops.register(next(NAMES), jitted, changes=("x",))
+
+
 def test_export_keeps_the_operator() -> None:
     name = next(NAMES)
     call: Any = torch_ops.register(name, OnHost(lambda x, b: x + b, code_hash="8"))

@@ -18,7 +18,7 @@ from service.db.models import KernelRow, TuningRow
 from service.jobs.job import Job
 from service.jobs.promote import promote
 from service.jobs.queue import queue_name
-from service.jobs.searching import proven_before, won_at_other_sizes
+from service.jobs.searching import distance, proven_before, won_at_other_sizes
 from service.jobs.tuning import TuningJobs
 from tests.service.jobs.sites import Site, fusion_of, until
 
@@ -208,3 +208,36 @@ def test_what_won_at_another_size_is_tried_early(site: Site, changes: dict[str, 
         fusions.put_binding(session, job.key[0], "e" * 64, {"sizes": {"M": 8}})
     predict(site, other, **{"fingerprint": job.key[0], "card_id": job.key[2], "scheduler": "flat"} | given)
     assert won_at_other_sizes(job) == ([Candidate.of("flat", dict(point))] if is_tried else [])
+
+
+@pytest.mark.parametrize(
+    ("size", "others", "order"),
+    [
+        pytest.param(1000, [64, 1024, 512], [1024, 512, 64], id="the-edge-of-its-bucket-first"),
+        pytest.param(60, [1024, 64, 32], [64, 32, 1024], id="of-a-small-one-too"),
+        pytest.param(64, [32, 128], [128, 32], id="the-larger-of-two"),
+    ],
+)
+def test_the_nearest_sizes_are_tried_first(size: int, others: list[int], order: list[int]) -> None:
+    assert sorted(others, key=lambda other: distance({"M": size, "N": 8}, {"M": other, "N": 8})) == order
+
+
+def test_what_won_at_the_nearest_size_is_tried_first(site: Site) -> None:
+    posted = site.post(card=B200, attached=False, hand_over=False)
+    predict(site, posted)
+    (opened,) = promote(site.db, attach(site), QUEUE, "w0")
+    job = Job.begin(site.db, opened, READ, "w0", "run")
+    assert job is not None
+    with site.db.read() as session:
+        own = fusions.get_binding(session, job.key[0], job.key[1])
+        assert own is not None
+        size = own.document["sizes"]["M"]
+    points = job.plan.searchable["flat"].sample(2, 0)
+    measured = {"correct": "verified_on_gpu", "time": "measured", "median_us": 1.0, "scheduler": "flat"}
+    for n, (factor, point) in enumerate(zip((2, 16), points, strict=True)):  # the nearest is the oldest
+        other = site.post(fusion_of(("abs", "neg")[n]), card=B200, attached=False, hand_over=False)
+        with site.db.write() as session:
+            fusions.put_binding(session, job.key[0], str(n) * 64, {"sizes": {"M": factor * size}})
+        key = {"fingerprint": job.key[0], "card_id": job.key[2], "binding": str(n) * 64, "point": point}
+        predict(site, other, **measured | key)
+    assert won_at_other_sizes(job) == [Candidate.of("flat", dict(point)) for point in points]

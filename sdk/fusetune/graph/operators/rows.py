@@ -16,6 +16,9 @@ Row = Callable[[Writing, Node, Any], Value]
 """Writes the node whose arguments, by the names of its schema, are the last parameter, and gives its value."""
 
 ROWS: dict[Any, Row] = {operator.getitem: lambda w, node, a: _item(w, node)}
+AWAITED: dict[str, Row] = {}
+"""Rows by names of overloads that this torch has not yet: Inductor brings some when it is loaded."""
+
 REFUSED: dict[str, str] = {}
 """Operators that fusions have not, by their names without overload -> what to do instead."""
 
@@ -39,11 +42,13 @@ def overload(name: str) -> Any:
 
 
 def entered(names: str, made: Row) -> None:
-    """Enter a row for overloads by name, of those that this torch has."""
+    """Enter a row for overloads by name, of those that this torch has, or may have later."""
     for name in names.split():
         found = overload(name)
         if found is not None:
             ROWS[found] = made
+        else:
+            AWAITED[name] = made
 
 
 def arguments(node: Node) -> SimpleNamespace:
@@ -63,7 +68,7 @@ def arguments(node: Node) -> SimpleNamespace:
 
 def written(w: Writing, node: Node) -> Value:
     """Write one node. Raises CannotConvert where there is no row, or the row refuses these arguments."""
-    made = ROWS.get(node.target)
+    made = ROWS.get(node.target) or AWAITED.get(str(node.target))
     if made is None:
         raise no_row(node)
     return made(w, node, arguments(node))

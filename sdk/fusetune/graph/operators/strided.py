@@ -10,6 +10,7 @@ from torch.fx import Node
 from fusetune.graph.sizes import known
 from fusetune.graph.writing import Uniform, Value, Writing
 
+_OTHER = "strides over a tensor that is not dense"
 _FIX = "Write it as slices, permutes and reshapes."
 
 
@@ -49,7 +50,7 @@ def as_strided(w: Writing, node: Node, a: Any) -> Value:
     source = w.written(value)
     order = dense_order(base.shape, base.stride())
     if order is None or any(known(n) is None for n in (*sizes, *strides, *base.shape)):
-        w.refuse(node, "strides over a tensor that is not dense", _FIX)
+        w.refuse(node, _OTHER, _FIX)
     if order != tuple(range(len(order))):
         source = w.f.permute(source, order)
     offset = (a.storage_offset if a.storage_offset is not None else base.storage_offset()) - base.storage_offset()
@@ -65,6 +66,39 @@ def as_strided(w: Writing, node: Node, a: Any) -> Value:
     back = sorted(range(len(read)), key=lambda i: read[i])
     found = found if back == list(range(len(back))) else w.f.permute(found, back)
     return w.f.broadcast_to(found, tuple(sizes), tuple(sorted(read))) if len(read) != len(sizes) else found
+
+
+def as_strided_scatter(w: Writing, node: Node, a: Any) -> Value:
+    """The tensor with `src` where `as_strided` would read. Refuses what `as_strided` refuses."""
+    base, sizes, strides = a.self.meta["val"], list(a.size), list(a.stride)
+    if 0 in sizes:
+        return w.cast(w.operand(a.self), w.dtype(node))  # type: ignore[return-value]
+    source = w.written(w.cast(w.operand(a.src), w.dtype(node)))
+    if _is_itself(sizes, strides, a.storage_offset, base):
+        return w.expand(source, w.shape(node))
+    order = dense_order(base.shape, base.stride())
+    if order is None or any(known(n) is None for n in (*sizes, *strides, *base.shape)):
+        w.refuse(node, _OTHER, _FIX)
+    offset = (a.storage_offset if a.storage_offset is not None else base.storage_offset()) - base.storage_offset()
+    if any(stride == 0 and size != 1 for size, stride in zip(sizes, strides, strict=True)):
+        w.refuse(node, "writing one element several times", _FIX)
+    read = sorted((d for d in range(len(sizes)) if sizes[d] != 1), key=lambda d: -strides[d])
+    runs, starts = _runs([strides[d] for d in read], [sizes[d] for d in read], offset, base.numel(), w, node)
+    part = [*(sizes[d] for d in read), 1]
+    behind = [run - start - size for run, start, size in zip(runs, starts, part, strict=True)]
+    packed = w.f.reshape(w.expand(source, tuple(sizes)), tuple(n for n in sizes if n != 1))
+    turned = [sorted(read).index(d) for d in read]
+    packed = packed if turned == sorted(turned) else w.f.permute(packed, turned)
+    in_memory = tuple(base.shape[d] for d in order)
+    spread, mask = (
+        w.f.reshape(w.f.pad(x, starts, behind, 0), in_memory)
+        for x in (w.f.reshape(packed, part), w.f.full(part, 1, "bool"))
+    )
+    back = [order.index(d) for d in range(len(order))]
+    if back != sorted(back):
+        spread, mask = w.f.permute(spread, back), w.f.permute(mask, back)
+    into = w.cast(w.operand(a.self), w.dtype(node))
+    return w.f.where(mask, spread, into.number if isinstance(into, Uniform) else w.written(into))
 
 
 def _runs(

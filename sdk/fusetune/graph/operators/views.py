@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
-from fusetune.graph.operators.strided import as_strided
+from fusetune.graph.operators.strided import as_strided, as_strided_scatter
 from fusetune.graph.sizes import known
 from fusetune.graph.writing import Several, Uniform, Value, Writing, is_derived, is_empty
 from fusetune.wire.fusion import Size
@@ -283,6 +283,11 @@ def padded(w: Writing, x: Tensor, low: Sequence[Size], high: Sequence[Size], val
 @row(aten.as_strided.default)
 def _as_strided(w: Writing, node: Node, a: Any) -> Value:
     return as_strided(w, node, a)
+
+
+@row(aten.as_strided_scatter.default)
+def _as_strided_scatter(w: Writing, node: Node, a: Any) -> Value:
+    return as_strided_scatter(w, node, a)
 
 
 @row(aten.diagonal.default)

@@ -10,7 +10,8 @@ import torch
 from torch import fx
 
 from fusetune.torch_compile.inside.beside import beside_the_program
-from fusetune.torch_compile.inside.passes import LookedAt, Looking, Taking
+from fusetune.torch_compile.inside.cutting import DecisionsKept
+from fusetune.torch_compile.inside.passes import LookedAt, Looking, Taking, own_code
 from fusetune.torch_compile.inside.regions import Kind
 from fusetune.torch_compile.inside.traced import TracedGraph
 
@@ -44,7 +45,7 @@ def look(traced: TracedGraph, inputs: Sequence[Any], patches: Mapping[str, Any],
     with apart(traced), _with_backward():
         from torch._inductor.compile_fx import compile_fx
 
-        both = {**patches, "post_grad_custom_post_pass": looking}
+        both = {**_cut(patches), "post_grad_custom_post_pass": looking}
         compile_fx(traced.copy(), inputs, inner_compile=seen, config_patches=both)
 
 
@@ -61,7 +62,7 @@ def with_kernels(
         taking.kind = _kind_of(settings)
         return make(gm, example_inputs, **settings)
 
-    both = {**patches, "post_grad_custom_post_pass": taking}
+    both = {**_cut(patches), "post_grad_custom_post_pass": taking}
     with _with_backward():
         found: Any = compile_fx(gm, inputs, inner_compile=compiled, config_patches=both)
     return found  # type: ignore[no-any-return]
@@ -72,6 +73,14 @@ def apart(traced: TracedGraph) -> Iterator[None]:
     """For a compilation beside the program: ambient as in the traced one."""
     with beside_the_program(), traced.ambient.entered():
         yield
+
+
+def _cut(patches: Mapping[str, Any]) -> dict[str, Any]:
+    """With our way to cut joint graphs, unless the user has one."""
+    import torch._inductor.config as config
+
+    own = patches.get("custom_partitioner_fn", config.custom_partitioner_fn)
+    return {**patches, "custom_partitioner_fn": own if own is not None else DecisionsKept(own_code())}
 
 
 def _with_backward() -> Any:

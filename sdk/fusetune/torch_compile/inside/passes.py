@@ -65,7 +65,7 @@ class Proposer:
     def regions(self, graph: fx.Graph, kind: Kind) -> tuple[UnitGraph, list[tuple[Region, PortableRegion | str]]]:
         """The regions in order, with a reason in words where no kernel can stand for one; behind one that torch's
         library does along with a product that way of it."""
-        flow, found = propose(graph, self.sayable, least_bytes=self.least_bytes)
+        flow, found = propose(graph, self.sayable, least_bytes=self.least_bytes, writes=False)
         pairs: list[tuple[Region, PortableRegion | str]] = []
         for n, region in enumerate(found):
             said = self._said(region, kind, n)

@@ -13,7 +13,6 @@ from typing import Any
 
 from torch import fx
 
-from fusetune.torch_compile.asking import Asking
 from fusetune.torch_compile.choosing import is_capturing
 from fusetune.torch_compile.inside.compiling import Run, as_it_is
 from fusetune.torch_compile.inside.host import Host
@@ -21,6 +20,7 @@ from fusetune.torch_compile.inside.sized import RegionInside, SizedGraph
 from fusetune.torch_compile.inside.traced import TracedGraph, may_be_compiled_again, open_positions, sizes_at
 from fusetune.torch_compile.options import CompileOptions
 from fusetune.torch_compile.reporting import summary
+from fusetune.torch_compile.requesting import Asking
 
 log = logging.getLogger("fusetune.torch_compile")
 

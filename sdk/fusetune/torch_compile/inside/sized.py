@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from fusetune.torch_compile.asking import Asking
 from fusetune.torch_compile.choosing import Engine, KernelChoice, LibraryChoice
 from fusetune.torch_compile.inside.compiling import Run, apart, earlier_pass, look, with_kernels
 from fusetune.torch_compile.inside.host import Host
@@ -22,6 +21,7 @@ from fusetune.torch_compile.inside.products import LibraryKernel
 from fusetune.torch_compile.inside.regions import PortableRegion
 from fusetune.torch_compile.inside.traced import TracedGraph, fakes_of
 from fusetune.torch_compile.options import CompileOptions
+from fusetune.torch_compile.requesting import Asking
 from fusetune.torch_ops import hold
 
 log = logging.getLogger("fusetune.torch_compile")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from fusetune.torch_compile.regions.operators import bytes_of, name_of
+from fusetune.graph.foreach import PREFIX
+from fusetune.torch_compile.regions.operators import bytes_of, name_of, values_of
 from fusetune.torch_compile.regions.units import Role, UnitGraph
 
 MOST_OPERATORS = 200
@@ -30,6 +31,8 @@ _USUALLY = 3
 
 def operators_of(node: fx.Node) -> int:
     """About how many operators a fusion needs for the node."""
+    if name_of(node).startswith(PREFIX):
+        return _USUALLY * len(values_of(node))
     return WRITTEN_AS.get(name_of(node), _USUALLY)
 
 

@@ -68,6 +68,17 @@ def is_expanded(tensor: torch.Tensor) -> bool:
     return any(size_of(stride) == 0 and size_of(size) > 1 for size, stride in pairs)
 
 
+def overlaps(tensor: torch.Tensor) -> bool:
+    """Whether elements lie at one address that are not one by being expanded, as those of windows do."""
+    reached = 0
+    pairs = ((size_of(stride), size_of(size)) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    for stride, size in sorted((stride, size) for stride, size in pairs if stride and size > 1):
+        if stride <= reached:
+            return True
+        reached += (size - 1) * stride
+    return False
+
+
 def writes(node: fx.Node) -> bool:
     """Whether the node changes an operand."""
     schema = getattr(node.target, "_schema", None)

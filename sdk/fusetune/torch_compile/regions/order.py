@@ -12,6 +12,10 @@ from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.regions.units import Role, UnitGraph
 
 
+class RegionsInACycle(Exception):
+    """Regions that need each other: no pass may leave such, and none does."""
+
+
 @dataclass(frozen=True)
 class Step:
     """A region, or the operators of one unit; the nodes that it reads and those that it gives."""
@@ -24,7 +28,7 @@ class Step:
 
 def steps_of(flow: UnitGraph, regions: Sequence[Region]) -> list[Step]:
     """All that has to run, in an order that is the same each time. Free units whose results nobody outside wants are
-    left out."""
+    left out. Raises RegionsInACycle."""
     steps = [Step(region, region.nodes, region.inputs, region.outputs) for region in regions]
     at = {unit.index: n for n, region in enumerate(regions) for unit in region.units}
     late = [region.units[-1].index for region in regions]
@@ -71,5 +75,5 @@ def _sorted(flow: UnitGraph, steps: Sequence[Step], at: dict[int, int], late: Se
             if not open_needs[other]:
                 heapq.heappush(ready, (late[other], other))
     if len(order) != len(steps):
-        raise AssertionError("regions that need each other")
+        raise RegionsInACycle
     return order

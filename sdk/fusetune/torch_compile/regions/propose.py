@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect
+
 from torch import fx
 
 from fusetune.torch_compile.regions.growing import grow
+from fusetune.torch_compile.regions.in_place import in_place
 from fusetune.torch_compile.regions.memory import within_eager
 from fusetune.torch_compile.regions.reach import Reach, bits
 from fusetune.torch_compile.regions.region import Region
@@ -14,9 +17,11 @@ from fusetune.torch_compile.regions.units import CanSay, Role, UnitGraph, flow_o
 from fusetune.torch_compile.regions.worth import is_worth_it
 
 
-def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[UnitGraph, tuple[Region, ...]]:
+def propose(
+    graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0, writes: bool = True
+) -> tuple[UnitGraph, tuple[Region, ...]]:
     """The regions of a graph, in its order, and the graph as the partitioner sees it. The same graph gives the same
-    regions."""
+    regions. `writes`: they may write into inputs of the graph."""
     flow = flow_of(graph, can_say)
     reach = Reach(flow)
     grow(flow, reach)
@@ -31,9 +36,21 @@ def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[
     def parts(region: Region) -> list[Region]:
         own = sum(1 << unit.index for unit in region.units)
         inner = [members for members in vertical if not members & ~own]
-        return regions(inner) if len(inner) > 1 else []
+        return regions(inner if len(inner) > 1 else _between_others(flow, region))
 
-    return flow, within_eager(flow, regions(_groups(flow, reach)), parts)
+    found = within_eager(flow, regions(_groups(flow, reach)), parts)
+    return flow, in_place(flow, found) if writes else found
+
+
+def _between_others(flow: UnitGraph, region: Region) -> list[int]:
+    """A region's units in the pieces between which something else stands in the graph: each waits for no more than it
+    needs. One that is in one piece has no parts."""
+    others = [unit.index for unit in flow.units if unit.role is Role.FOREIGN and unit.head.op == "call_function"]
+    pieces: dict[int, int] = {}
+    for unit in region.units:
+        before = bisect(others, unit.index)
+        pieces[before] = pieces.get(before, 0) | 1 << unit.index
+    return list(pieces.values()) if len(pieces) > 1 else []
 
 
 def _groups(flow: UnitGraph, reach: Reach) -> list[int]:

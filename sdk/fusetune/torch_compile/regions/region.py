@@ -12,19 +12,23 @@ from fusetune.torch_compile.regions.units import Unit
 
 @dataclass(frozen=True)
 class Region:
-    """`units`: the places it takes, in order; `nodes`: those and copies of free ones, in the order of the graph."""
+    """`units`: the places it takes, in order; `nodes`: those and copies of free ones, in the order of the graph.
+    `written`: inputs that it changes, by copies among its last units."""
 
     units: tuple[Unit, ...]
     nodes: tuple[fx.Node, ...]
     inputs: tuple[fx.Node, ...]
     outputs: tuple[fx.Node, ...]
+    written: tuple[fx.Node, ...] = ()
 
     @property
     def moved_bytes(self) -> int:
         """What a kernel reads and writes at least."""
-        return sum(bytes_of(value) for node in (*self.inputs, *self.outputs) for value in values_of(node))
+        return sum(
+            bytes_of(value) for node in (*self.inputs, *self.outputs, *self.written) for value in values_of(node)
+        )
 
     @property
     def operators(self) -> int:
         """Torch's operators that it stands for, without views, constants and casts that are had again."""
-        return len(self.units)
+        return len(self.units) - len(self.written)

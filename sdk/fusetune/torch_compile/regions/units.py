@@ -10,6 +10,7 @@ from functools import cached_property
 import torch
 from torch import fx
 
+from fusetune.torch_compile.regions.bits import SAME_BITS
 from fusetune.torch_compile.regions.operators import (
     CASTS,
     CONSTANTS,
@@ -18,6 +19,8 @@ from fusetune.torch_compile.regions.operators import (
     is_part,
     keeps_its_place,
     name_of,
+    overlaps,
+    size_of,
     values_of,
     writes,
 )
@@ -141,6 +144,8 @@ def _roles(
 
 
 def _role(head: fx.Node, say: CanSay) -> Role:
+    if SAME_BITS in head.meta or not _has_plain_memory(head):
+        return Role.FOREIGN
     if head.op != "call_function" or not values_of(head) or writes(head) or (keeps_its_place(head) and not say(head)):
         return Role.FOREIGN
     name = name_of(head)
@@ -149,6 +154,13 @@ def _role(head: fx.Node, say: CanSay) -> Role:
     if not say(head):
         return Role.FOREIGN
     return Role.FREE if name in CONSTANTS else Role.COMPUTE
+
+
+def _has_plain_memory(head: fx.Node) -> bool:
+    """Whether what a node makes has elements, and none that it reads has several of its own at one address."""
+    if any(size_of(n) == 0 for x in values_of(head) for n in x.shape):
+        return False
+    return not any(overlaps(x) for node in head.all_input_nodes for x in values_of(node))
 
 
 def _through_free(
@@ -197,9 +209,10 @@ def _orders(
             if base in writers:
                 after[n].add(writers[base])
         if head.op == "call_function" and roles[n] is Role.FOREIGN and keeps_its_place(head):
-            if last is not None:
-                after[n].add(last)
-            last = n
+            if head.target is not torch.ops.aten.copy_.default:  # which touches nothing but its operands
+                if last is not None:
+                    after[n].add(last)
+                last = n
             for node in nodes[0].all_input_nodes[:1]:
                 base = memory.get(node, node)
                 after[n].update(readers.get(base, ()))

@@ -17,6 +17,7 @@ from compiler.emulate.run import emulate
 from compiler.emulated_runs.launching import input_tensor, launches_of, output_tensor, written_by
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
+from compiler.ir.ops import OpKind
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import bind
@@ -253,3 +254,20 @@ def test_what_is_counted_inside_a_program_keeps_its_size(pool: CompilePool) -> N
     assert len(made.launches) > 1
     found = proven(made, pool)
     assert (found.fault, found.undone) == ("", "")
+
+
+def test_what_one_launch_counts_keeps_its_size_in_the_others() -> None:
+    """The gradient of a cross-entropy: the places of a row are compared with an index in a launch that reads no row."""
+    f = FusionBuilder()
+    x, index = f.input("x", (32, 101), "f32"), f.input("i", (32, 1), "i64")
+    is_chosen = f.eq(f.iota((32, 101), 1, "i64"), f.broadcast_to(index, (32, 101), (0, 1)))
+    ones = f.where(is_chosen, -1.0, f.full((32, 101), 0.0, "f32"))
+    total = f.broadcast_to(f.sum(ones, (1,), True), (32, 101), (0, 1))
+    gradient = ones - f.exp(x) * total
+    f.output(gradient)
+    f.output(gradient.sum((0,), True))
+    made = kernel_of(bind(f.build(), parse_binding({})), lambda name, point: name.startswith("launches"))
+    assert any(not set(launch.reads) & {"i0"} for launch in made.trace.launches)  # type: ignore[union-attr]
+    small = [launch.trace.fusion for launch in shrunk(made).launches]
+    counted = [own.value(op.output).shape for own in small for op in own.ops if op.kind is OpKind.IOTA]
+    assert {shape[1] for shape in counted} == {101}
