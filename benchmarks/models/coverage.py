@@ -69,7 +69,7 @@ def covered(model: Model, engine: str, layers: int | None = None, least_bytes: i
 def _counted(engine: str) -> Iterator[list[Coverage]]:
     found: list[Coverage] = []
 
-    def counted(graph: torch.fx.Graph, say: Callable[..., bool], **options: int) -> Any:
+    def counted(graph: torch.fx.Graph, say: Callable[..., bool], **options: Any) -> Any:
         flow, regions = propose(graph, say, **options)
         inside = {unit.index for region in regions for unit in region.units}
         could = _could(flow, inside)

@@ -16,7 +16,7 @@ from fusetune.torch_compile import CompileBackend
 MAX_AUTOTUNE = "max-autotune-no-cudagraphs"
 """Torch's name: we capture all modes alike ourselves."""
 
-LIBRARY_PRODUCTS = {
+LIBRARY_PRODUCTS: dict[str, Any] = {
     "max_autotune": True, "coordinate_descent_tuning": True, "max_autotune_gemm_backends": "ATEN",
     "max_autotune_conv_backends": "ATEN",
 }  # fmt: skip

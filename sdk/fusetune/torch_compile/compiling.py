@@ -78,7 +78,7 @@ class CompileBackend:
         """Raises InvalidRequest for options that are unknown; with `strict` whatever goes wrong."""
         chosen = CompileOptions.read(options, mode)
         self.warn_once(chosen)
-        made = self._beside_inductor if chosen.engine == "inductor" else self._beside_eager
+        made = self._beside_inductor if chosen.host == "inductor" else self._beside_eager
         return made(gm, example_inputs, chosen)
 
     def _beside_eager(
@@ -171,7 +171,7 @@ class CompileBackend:
             trouble = str(said).rstrip(".")
         if trouble is not None and not self._warned:
             self._warned.add(trouble)
-            who = "eager runs" if options.engine == "eager" else "Inductor runs alone"
+            who = "eager runs" if options.host == "eager" else "Inductor runs alone"
             text = f"{trouble}: {who}, and fusetune.report() shows what would be tuned."
             warnings.warn(text, FusetuneWarning, stacklevel=2)
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any, Literal, get_args
+
+import torch
 
 from fusetune.errors import InvalidRequest
 from fusetune.torch_compile.choosing import Engine
@@ -18,15 +21,16 @@ Swapping = Literal["step", "sync_point"]
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """`engine`: who runs what no kernel does, eager or Inductor; `inductor`: options for the latter, or one of its
-    modes. `mode`: kernels are asked for in the background, waited for (for `budget_s` seconds at most), or only taken
-    from what is kept. `rng`: whether dropout is part of regions; eager's numbers are drawn outside of them; beside
-    Inductor they are Inductor's. `strict`: what fails raises, instead of running otherwise. `least_bytes`: regions that
-    move less are left alone. `swap`: kernels are taken over before a step, or in `fusetune.sync_point()` alone.
-    `share_gpu`: kernels may be tuned on the GPU that this process runs on (FUSETUNE_SHARE_GPU for all of a process).
+    """`engine`: who runs what no kernel does, eager or Inductor; "auto" is Inductor on CUDA, where it was measured the
+    faster host of the two (benchmarks/README.md). `inductor`: options for it, or one of its modes. `mode`: kernels are
+    asked for in the background, waited for (for `budget_s` seconds at most), or only taken from what is kept. `rng`:
+    whether dropout is part of regions; eager's numbers are drawn outside of them; beside Inductor they are Inductor's.
+    `strict`: what fails raises, instead of running otherwise. `least_bytes`: regions that move less are left alone.
+    `swap`: kernels are taken over before a step, or in `fusetune.sync_point()` alone. `share_gpu`: kernels may be tuned
+    on the GPU that this process runs on (FUSETUNE_SHARE_GPU for all of a process).
     """
 
-    engine: Engine = "eager"
+    engine: Literal["auto", "eager", "inductor"] = "auto"
     mode: Waiting = "background"
     budget_s: float = 60.0
     rng: Drawing = "fused"
@@ -49,10 +53,17 @@ class CompileOptions:
         problems += [p for name, value in given.items() if name in fields for p in _wrong(name, value)]
         if given.get("inductor") and given.get("engine") != "inductor":
             fix = 'Add "engine": "inductor".'
-            problems.append(Problem("options['inductor']", "given", "nothing where eager is the engine", fix))
+            problems.append(Problem("options['inductor']", "given", "nothing but where Inductor is asked for", fix))
         if problems:
             raise InvalidRequest(tuple(problems))
         return cls(**given)
+
+    @property
+    def host(self) -> Engine:
+        """The engine on this machine."""
+        if self.engine != "auto":
+            return self.engine
+        return "inductor" if torch.cuda.is_available() and find_spec("triton") is not None else "eager"
 
     @property
     def patches(self) -> dict[str, Any]:
@@ -63,7 +74,8 @@ class CompileOptions:
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
-    "engine": get_args(Engine), "mode": get_args(Waiting), "rng": get_args(Drawing), "swap": get_args(Swapping),
+    "engine": ("auto", *get_args(Engine)), "mode": get_args(Waiting), "rng": get_args(Drawing),
+    "swap": get_args(Swapping),
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from fusetune.wire.fusion import Seq
 Kind = Literal["forward", "backward", "inference"]
 
 
-class TensorForm(Wire):
+class RegionInput(Wire):
     """A tensor that a region reads; strides in elements."""
 
     shape: Seq[int]
@@ -68,7 +68,7 @@ class PortableRegion(Wire):
     fusion_json: str
     binding_json: str
     program: str
-    inputs: Seq[TensorForm]
+    inputs: Seq[RegionInput]
     reads: Seq[int]
     places: Seq[ResultPlace]
     library: str = ""
@@ -174,9 +174,9 @@ def _globals(device: torch.device) -> dict[str, Any]:
     return {"torch": torch, "device": named, "inf": math.inf, "nan": math.nan, "NoneType": type(None)}
 
 
-def tensor_form(x: torch.Tensor) -> TensorForm:
+def tensor_form(x: torch.Tensor) -> RegionInput:
     """How it lies in memory."""
-    return TensorForm(shape=tuple(x.shape), strides=tuple(x.stride()), dtype=str(x.dtype).removeprefix("torch."))
+    return RegionInput(shape=tuple(x.shape), strides=tuple(x.stride()), dtype=str(x.dtype).removeprefix("torch."))
 
 
 def _is_open(value: Any) -> bool:

@@ -18,6 +18,7 @@ from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.inside.notes import Notes
 from fusetune.torch_compile.inside.sized import SizedGraph
 from fusetune.torch_compile.reporting import report_of
+from fusetune.wire import fingerprint
 from tests.sdk.torch_compile.inside.interpreted import interpreted
 from tests.sdk.torch_compile.reference_kernels import BrokenKernels, FakeKernels, FixedClock, OneKernel, RunningClock
 
@@ -385,3 +386,15 @@ def test_other_functions_are_no_epilogue(other: Callable[..., Any]) -> None:
     with torch.no_grad():
         torch.testing.assert_close(settled(ours, lambda: run(X, W, B)), other(X, W, B), rtol=1e-4, atol=1e-4)
     assert library_rows(ours) == []
+
+
+def test_what_would_be_asked_for_inside_inductor_is_known_ahead_of_time() -> None:
+    found = fusetune.regions_of(around, X, Y, W, options={"engine": "inductor", "least_bytes": 0})
+    source = FakeKernels(ready_after=1000)
+    ours = backend(source)
+    run = compiled(around, ours)
+    for _ in range(3):
+        run(X, Y, W)
+        fusetune.wait(60)
+    assert [(fingerprint(x.fusion), x.weight) for x in found] == source.asked
+    assert all("test_sessions.py" in line for x in found for line in x.lines)
