@@ -1,4 +1,4 @@
-"""Only the products, convolutions and attention of a model: the part of its time that no fusion changes."""
+"""Only the products, convolutions and attention of a step: the part of its time that no fusion changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import fx
+
+from benchmarks.models.steps import ModelStep
 
 BARE = (
     "mm", "addmm", "bmm", "baddbmm", "convolution", "scaled_dot_product", "linear", "matmul", "flash_attention",
@@ -15,8 +17,8 @@ BARE = (
 """Parts of the names of the operators that count."""
 
 
-def bare_calls(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[[], None]:
-    """A function that runs those operators of one forward, in their order, each on what it gets there."""
+def bare_calls(step: ModelStep) -> Callable[[], None]:
+    """A function that runs those operators of one step, in their order, each on what it gets there."""
     found: list[tuple[Any, Any, Any]] = []
 
     def kept(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
@@ -36,11 +38,11 @@ def bare_calls(module: nn.Module, inputs: Sequence[torch.Tensor]) -> Callable[[]
 
     torch._dynamo.reset()
     backend = aot_autograd(fw_compiler=kept, bw_compiler=kept, inference_compiler=kept)
-    with torch.no_grad():
-        torch.compile(module, backend=backend)(*inputs)
+    step.of(torch.compile(step.module, backend=backend))
 
     def run() -> None:
-        for target, args, kwargs in found:
-            target(*args, **kwargs)
+        with torch.no_grad():
+            for target, args, kwargs in found:
+                target(*args, **kwargs)
 
     return run

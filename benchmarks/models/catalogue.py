@@ -17,11 +17,13 @@ Inputs = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where and how a model is made: its device and element type, and whether it is small."""
+    """Where and how a model is made: its device and element type, whether it is small, and how many of its layers there
+    are, if not as many as it is used with."""
 
     device: torch.device
     dtype: torch.dtype = torch.bfloat16
     is_small: bool = False
+    layers: int | None = None
 
     def size(self, whole: int, small: int) -> int:
         """One of two sizes."""
@@ -87,7 +89,7 @@ def _vision(setting: Setting) -> tuple[nn.Module, Inputs]:
 def _bert(setting: Setting) -> tuple[nn.Module, Inputs]:
     vocabulary, width, heads = setting.size(30522, 101), setting.size(768, 64), setting.size(12, 4)
     batch, tokens = setting.size(64, 2), setting.size(512, 16)
-    layers = setting.size(12, 2)
+    layers = setting.layers or setting.size(12, 2)
     words = torch.randint(0, vocabulary, (batch, tokens), device=setting.device)
     targets = torch.where(torch.rand(batch, tokens, device=setting.device) < 0.15, words, -100)
     return setting.module(lambda: MaskedLanguageModel(vocabulary, width, heads, tokens, layers)), (words, targets)

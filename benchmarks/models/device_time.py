@@ -1,8 +1,9 @@
-"""Device time of forwards, each captured in a CUDA graph, replayed in turns between events."""
+"""Device time of steps, each captured in a CUDA graph, replayed in turns between events."""
 
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -13,9 +14,19 @@ WARM_CALLS = 12
 ROUNDS = 50
 """Each replays every graph once, so that what the card's clock does in the meantime is shared by all."""
 
+Replay = Callable[[], object]
+
 
 def captured(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
     """One call as a graph. Raises RuntimeError if it cannot be captured."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        call()
+    return graph
+
+
+def warmed(call: Callable[[], object]) -> None:
+    """Calls until what comes in the background has come, on a stream of its own, as captures want it."""
     stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -23,20 +34,17 @@ def captured(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
             call()
             torch.cuda.synchronize()
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        call()
-    return graph
 
 
-def samples_us(graphs: Mapping[str, torch.cuda.CUDAGraph]) -> dict[str, list[float]]:
-    """The replays of each, round by round, microseconds."""
-    samples: dict[str, list[float]] = {name: [] for name in graphs}
-    for graph in graphs.values():
-        graph.replay()
-    for _ in range(ROUNDS):
-        for name, graph in graphs.items():
-            samples[name].append(_replayed_us(graph))
+def samples_us(replays: Mapping[str, Replay], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """The replays of each, round by round, microseconds of the device; of the host where there is none."""
+    timed = _replayed_us if torch.cuda.is_available() else _host_us
+    samples: dict[str, list[float]] = {name: [] for name in replays}
+    for replay in replays.values():
+        replay()
+    for _ in range(rounds):
+        for name, replay in replays.items():
+            samples[name].append(timed(replay))
     return samples
 
 
@@ -46,10 +54,16 @@ def middle(samples: Sequence[float]) -> tuple[float, float]:
     return median, high - low
 
 
-def _replayed_us(graph: torch.cuda.CUDAGraph) -> float:
+def _replayed_us(replay: Replay) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     start.record()
-    graph.replay()
+    replay()
     end.record()
     torch.cuda.synchronize()
     return 1000.0 * float(start.elapsed_time(end))
+
+
+def _host_us(replay: Replay) -> float:
+    start = time.perf_counter()
+    replay()
+    return 1e6 * (time.perf_counter() - start)

@@ -1,6 +1,8 @@
-"""Forwards of layers and blocks on a card: eager, torch.compile with Inductor, and with fusetune.
+"""Steps of layers and blocks on a card: eager, torch.compile with Inductor, and with fusetune beside either.
 
-python -m benchmarks.models.run --models llama,dit,convnext --budget-s 600 --kernels build/models --out results.json
+python -m benchmarks.models.run --models llama,dit,convnext --kernels build/models/prepared --out results.json
+
+`--device cpu --tiny` shows without a card that a run works; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -8,129 +10,180 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable, Sequence
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
+import fusetune
 from benchmarks.models.bare import bare_calls
-from benchmarks.models.catalogue import MODELS, Inputs, Model, Setting, seed
-from benchmarks.models.device_time import captured, middle, samples_us
-from benchmarks.models.tuning import AskedRegion, FolderSource, Key, tune_all
-from fusetune.torch_compile import CompileBackend
+from benchmarks.models.catalogue import MODELS, Model, Setting
+from benchmarks.models.device_time import ROUNDS, captured, middle, samples_us, warmed
+from benchmarks.models.modes import MODES, Made
+from benchmarks.models.split import Split, split
+from benchmarks.models.steps import ModelStep, exact, made
+from benchmarks.models.tuning import tune_all
 from fusetune.torch_compile.reporting import report_of
-
-INDUCTOR = {"default": "default", "max-autotune": "max-autotune-no-cudagraphs"}
-"""Our name of a mode -> torch's."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Tunes the models' regions unless `--no-tune`, then times them and writes JSON."""
+    """Times the models in all modes and writes JSON; with `--tune-s` searches first for kernels that are missing."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", default="llama,dit,convnext")
-    parser.add_argument("--budget-s", type=float, default=600.0, help="seconds of search, over all regions")
-    parser.add_argument("--kernels", type=Path, default=Path("build/models"), help="folder of kernels, kept")
+    parser.add_argument("--modes", default=",".join(MODES))
+    parser.add_argument("--training", action="store_true", help="forward and backward, in place of inference")
+    parser.add_argument("--kernels", type=Path, default=Path("build/models"), help="folder that has `kernels/`")
+    parser.add_argument("--tune-s", type=float, default=0.0, help="seconds of search for missing kernels")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--limit-s", type=float, default=1e9, help="no further mode is begun after so many seconds")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--layers", type=int, help="of a model that is several, BERT")
+    parser.add_argument("--tiny", action="store_true", help="small models, for tests without a GPU")
     parser.add_argument("--out", type=Path, default=Path("build/models/results.json"))
-    parser.add_argument("--no-tune", action="store_true", help="take the kernels that are there")
-    parser.add_argument("--no-time", action="store_true", help="tune only")
     given = parser.parse_args(arguments)
-    models = [MODELS[name] for name in given.models.split(",")]
     torch.set_float32_matmul_precision("high")
-    if not given.no_tune:
-        wanted = asked_by(models, given.kernels)
-        print(f"{len(wanted)} distinct regions without a kernel", flush=True)
-        tune_all(list(wanted.values()), given.kernels, given.budget_s)
-    if given.no_time:
-        return
-    rows = []
-    for model in models:
-        rows.append(measured(model, given.kernels))
-        print(json.dumps(rows[-1], indent=1), flush=True)
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        document = {"card": torch.cuda.get_device_name(), "torch": torch.__version__, "models": rows}
-        given.out.write_text(json.dumps(document, indent=1))
+    setting = Setting(torch.device(given.device), is_small=given.tiny, layers=given.layers)
+    until = time.monotonic() + given.limit_s
+    rows: list[dict[str, Any]] = []
+    for name in given.models.split(","):
+        model = MODELS[name]
+        if given.tune_s > 0:
+            _tune(model, setting, given)
+        rows.append(measured(model, setting, given.modes.split(","), given, until))
+        _write(given.out, rows, given)
 
 
-def asked_by(models: Sequence[Model], folder: Path) -> dict[Key, AskedRegion]:
-    """The regions of the models' forwards that have no kernel in the folder."""
-    source = FolderSource(folder)
-    for model in models:
-        module, inputs = made(model)
-        torch._dynamo.reset()
-        with torch.no_grad():
-            torch.compile(module, backend=CompileBackend(source))(*inputs)
-        del module, inputs
-        torch.cuda.empty_cache()
-    return source.asked
-
-
-def made(model: Model, dtype: torch.dtype = torch.bfloat16) -> tuple[nn.Module, Inputs]:
-    """The model as it is used, on the card, always with the same numbers."""
-    seed()
-    return model.make(Setting(torch.device("cuda"), dtype))
-
-
-def measured(model: Model, folder: Path) -> dict[str, Any]:
-    """One model in all modes: device times, errors against f32, peaks of memory, and what was taken."""
-    module, inputs = made(model)
-    backend = CompileBackend(FolderSource(folder))
-    modes: dict[str, Callable[..., Any]] = {"eager": module}
-    modes |= {name: torch.compile(module, mode=mode) for name, mode in INDUCTOR.items()}
-    modes["fusetune"] = torch.compile(module, backend=backend)
-    graphs, facts = {}, {}
-    exact = _exact(model)
-    with torch.no_grad():
-        for name, run in modes.items():
+def measured(
+    model: Model, setting: Setting, modes: Sequence[str], given: argparse.Namespace, until: float
+) -> dict[str, Any]:
+    """One model in all modes. A mode that fails is told, and the others go on."""
+    step = made(model, setting, given.training)
+    wide = exact(made(model, setting, given.training))
+    facts: dict[str, dict[str, Any]] = {}
+    replays: dict[str, Callable[[], object]] = {}
+    options: dict[str, Any] = {"least_bytes": 0} if given.tiny else {}
+    rmse_of_eager: list[float] = []
+    for name in modes:
+        if time.monotonic() > until:
+            facts[name] = {"error": "no time was left"}
+            continue
+        try:
             torch._dynamo.reset()
-            started = time.perf_counter()
-            out = run(*inputs)
-            torch.cuda.synchronize()
-            first_s = time.perf_counter() - started
-            graphs[name] = captured(lambda run=run: run(*inputs))  # type: ignore[misc]
-            torch.cuda.reset_peak_memory_stats()
-            before = torch.cuda.memory_allocated()
-            out = run(*inputs)
-            peak = torch.cuda.max_memory_allocated() - before
-            facts[name] = {"first_s": first_s, "peak_bytes": peak, "rmse": _rmse(out, exact)}
-            del out
-        bare = bare_calls(module, inputs)
-        graphs["bare"] = captured(bare)
-        samples = samples_us(graphs)
+            compiled = MODES[name](step.module, given.kernels, options if name.startswith(("fuse", "part")) else {})
+            facts[name] = _facts(step, compiled, wide)
+            rmse_of_eager = rmse_of_eager or facts[name]["rmse"]
+            worst = _worst(facts[name].pop("rmse"), rmse_of_eager)
+            facts[name]["worst_rmse_to_eager"] = None if step.draws else worst
+            replays[name] = _replay(lambda compiled=compiled: step.of(compiled.run), setting.device)  # type: ignore[misc]
+            print(f"{model.name} {name}: {json.dumps({k: v for k, v in facts[name].items() if k != 'regions'})[:600]}",
+                  flush=True)  # fmt: skip
+        except Exception as error:  # noqa: BLE001 (the others go on)
+            traceback.print_exc()
+            facts[name] = {"error": f"{type(error).__name__}: {error}"[:500]}
+    bare = bare_calls(step)
+    replays["bare"] = _replay(bare, setting.device)
+    samples = samples_us(replays, given.rounds)
     for name, taken in samples.items():
         us, iqr = middle(taken)
         above, above_iqr = middle([x - y for x, y in zip(taken, samples["bare"], strict=True)])
         facts.setdefault(name, {}).update(us=us, iqr_us=iqr, above_bare_us=above, above_bare_iqr_us=above_iqr)
-    table = report_of(backend.proposed)
-    regions = [
-        {"region": row.region, "line": row.line.rpartition("/")[2], "operators": row.operators,
-         "bytes": row.moved_bytes, "eager_us": row.eager_us, "kernel_us": row.kernel_us, "why": row.why}
-        for row in table.rows
-    ]  # fmt: skip
-    beyond = {name: facts[name]["above_bare_us"] for name in modes}
     return {
-        "model": model.name,
-        "title": model.title,
-        "modes": facts,
-        "regions": regions,
-        "above_bare_to_max_autotune": beyond["fusetune"] / beyond["max-autotune"],
-    }
+        "model": model.name, "title": model.title, "training": given.training, "modes": facts,
+    }  # fmt: skip
 
 
-def _exact(model: Model) -> torch.Tensor:
-    """The output in f32, of the weights and inputs that the others have."""
-    module, inputs = made(model)
-    wide = [x.float() if x.is_floating_point() else x for x in inputs]
-    with torch.no_grad():
-        found: torch.Tensor = module.float()(*wide)
-    del module, inputs, wide
-    torch.cuda.empty_cache()
-    return found.cpu()
+def _facts(step: ModelStep, compiled: Made, wide: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """What one mode gives, needs and launches, after it has come to rest."""
+    is_cuda = step.inputs[0].is_cuda
+
+    def once() -> list[torch.Tensor]:
+        return step.of(compiled.run)
+
+    started = time.perf_counter()
+    once()
+    _wait(is_cuda)
+    facts: dict[str, Any] = {"first_s": time.perf_counter() - started}
+    if is_cuda:
+        warmed(once)
+    else:
+        for _ in range(4):
+            once()
+    fusetune.wait(120.0)
+    once()
+    _wait(is_cuda)
+    if is_cuda:
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    found = once()
+    if is_cuda:
+        facts["peak_bytes"] = torch.cuda.max_memory_allocated() - before
+    facts["rmse"] = [_rmse(x, y) for x, y in zip(found, wide, strict=True)]
+    del found
+    if is_cuda:
+        facts |= _as_json(split(once))
+        facts["host_us"] = _host_us(once)
+    if compiled.backend is not None:
+        facts["regions"] = [
+            {"region": row.region, "line": row.line.rpartition("/")[2], "operators": row.operators,
+             "bytes": row.moved_bytes, "otherwise_us": row.otherwise_us, "kernel_us": row.kernel_us, "why": row.why}
+            for row in report_of(compiled.backend.reported).rows
+        ]  # fmt: skip
+    return facts
+
+
+def _as_json(found: Split) -> dict[str, Any]:
+    return {"by_kind_us": found.us, "beside_products_us": found.beside_products_us, "launches": found.launches,
+            "heaviest": found.heaviest}  # fmt: skip
+
+
+def _host_us(once: Callable[[], object], calls: int = 5) -> float:
+    """Of the host, to queue a step: the device is behind."""
+    torch.cuda.synchronize()
+    torch.cuda._sleep(200_000_000)  # type: ignore[no-untyped-call]
+    started = time.perf_counter()
+    for _ in range(calls):
+        once()
+    spent = time.perf_counter() - started
+    torch.cuda.synchronize()
+    return 1e6 * spent / calls
+
+
+def _replay(call: Callable[[], object], device: torch.device) -> Callable[[], object]:
+    return captured(call).replay if device.type == "cuda" else call
+
+
+def _wait(is_cuda: bool) -> None:
+    if is_cuda:
+        torch.cuda.synchronize()
 
 
 def _rmse(found: torch.Tensor, exact: torch.Tensor) -> float:
-    return float((found.float().cpu() - exact).square().mean().sqrt())
+    return float((found.detach().float().cpu() - exact).square().mean().sqrt())
+
+
+def _worst(found: Sequence[float], eager: Sequence[float]) -> float:
+    """The largest of a mode's errors over eager's."""
+    return max((mine / theirs for mine, theirs in zip(found, eager, strict=True) if theirs > 0), default=1.0)
+
+
+def _tune(model: Model, setting: Setting, given: argparse.Namespace) -> None:
+    from benchmarks.models.asked import asked_by
+    from benchmarks.models.tuning import FolderSource
+
+    have = FolderSource(given.kernels).kernels
+    wanted = [x for x in asked_by(model, setting, given.training) if x.key not in have]
+    print(f"{model.name}: {len(wanted)} regions without a kernel", flush=True)
+    for line in tune_all(wanted, given.kernels, given.tune_s):
+        print(line, flush=True)
+
+
+def _write(path: Path, rows: Sequence[Mapping[str, Any]], given: argparse.Namespace) -> None:
+    card = torch.cuda.get_device_name() if given.device.startswith("cuda") else "no card"
+    document = {"card": card, "torch": torch.__version__, "rounds": given.rounds, "tiny": given.tiny, "models": rows}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from compiler.errors import CompilerError
@@ -15,6 +17,7 @@ from fusetune.kernel import Kernel
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash, fingerprint
 from fusetune.wire.fusion import Fusion
+from fusetune.wire.parse import parse_binding, parse_fusion
 from search.cost.roofline import floor_us
 from search.measure.device import TIMING_POLICY
 from search.tuning.attached import Attached, find_device
@@ -38,10 +41,36 @@ class AskedRegion:
     binding: Binding
     weight: float
 
-    @property
+    @cached_property
     def key(self) -> Key:
         """Fingerprint and hash of the binding."""
         return key_of(self.fusion, self.binding)
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.key[0][:16]}_{self.key[1][:8]}"
+
+    def with_more(self, other: AskedRegion) -> AskedRegion:
+        """The same, worth what both are."""
+        return replace(self, weight=self.weight + other.weight)
+
+
+def write_asked(path: Path, asked: Sequence[AskedRegion]) -> None:
+    """Writes them, the heaviest first."""
+    rows = [
+        {"fusion": json.loads(one.fusion.to_json()), "binding": json.loads(one.binding.to_json()), "weight": one.weight}
+        for one in sorted(asked, key=lambda one: (-one.weight, one.key))
+    ]
+    path.write_text(json.dumps(rows, indent=1))
+
+
+def read_asked(path: Path) -> list[AskedRegion]:
+    """What `write_asked` wrote."""
+    return [
+        AskedRegion(parse_fusion(json.dumps(row["fusion"])), parse_binding(row["binding"]), row["weight"])
+        for row in json.loads(path.read_text())
+    ]
 
 
 def key_of(fusion: Fusion, binding: Binding) -> Key:
@@ -52,10 +81,10 @@ def key_of(fusion: Fusion, binding: Binding) -> Key:
 class FolderSource:
     """The kernels that a search has left in `DIR/kernels`. What is asked for and not there is in `asked`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
         self.kernels: dict[Key, Kernel] = {}
         self.asked: dict[Key, AskedRegion] = {}
-        for path in sorted((folder / KERNELS).glob("*.json")):
+        for path in sorted((folder / KERNELS).glob("*.json")) if folder is not None else ():
             kernel = Kernel.load(path)
             self.kernels[kernel.artifact.fingerprint, kernel.artifact.binding] = kernel
 
@@ -67,6 +96,10 @@ class FolderSource:
         """Notes it."""
         asked = AskedRegion(fusion, binding, weight)
         self.asked[asked.key] = asked
+
+    def failure_of(self, key: Key) -> str | None:
+        """Nothing comes of what is not there."""
+        return None if key in self.kernels else "not in the folder"
 
 
 def tune_all(asked: Sequence[AskedRegion], folder: Path, budget_s: float) -> list[str]:
@@ -89,7 +122,7 @@ def tune_all(asked: Sequence[AskedRegion], folder: Path, budget_s: float) -> lis
 
 
 def _tuned(one: AskedRegion, gpu: Attached, folder: Path, seconds: float) -> str:
-    name = f"{one.key[0][:16]}_{one.key[1][:8]}"
+    name = one.name
     told = f"{name}: {len(one.fusion.ops)} operators, {seconds:.0f} s"
     try:
         plan = Plan.of(bind(one.fusion, one.binding), gpu.card)

@@ -20,12 +20,13 @@ class Environment:
     api_key: str | None = field(default=None, repr=False)
     assert_cached: bool = False
     lock: str | None = None
+    share_gpu: bool = False
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
         """FUSETUNE_URL, FUSETUNE_API_KEY, and FUSETUNE_HOME or else `fusetune` in the user's cache folder;
         FUSETUNE_ASSERT_CACHED other than 0 makes a call without a kernel an error; FUSETUNE_LOCK names a lock of
-        kernels.
+        kernels; FUSETUNE_SHARE_GPU other than 0 lets torch.compile have kernels tuned on the GPU that it runs on.
 
         The cache folder is XDG_CACHE_HOME, or `~/.cache` without it (XDG Base Directory Specification).
         """
@@ -35,6 +36,11 @@ class Environment:
             url=variables.get("FUSETUNE_URL") or DEFAULT_URL,
             store=Path(os.path.expanduser(home or os.path.join(cache, "fusetune"))),
             api_key=variables.get("FUSETUNE_API_KEY") or None,
-            assert_cached=variables.get("FUSETUNE_ASSERT_CACHED") not in (None, "", "0"),
+            assert_cached=_is_on(variables.get("FUSETUNE_ASSERT_CACHED")),
+            share_gpu=_is_on(variables.get("FUSETUNE_SHARE_GPU")),
             lock=variables.get("FUSETUNE_LOCK") or None,
         )
+
+
+def _is_on(value: str | None) -> bool:
+    return value not in (None, "", "0")

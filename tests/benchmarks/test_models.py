@@ -9,6 +9,7 @@ import torch
 
 from benchmarks.models.bare import bare_calls
 from benchmarks.models.catalogue import MODELS, Setting, seed
+from benchmarks.models.steps import made
 from benchmarks.models.tuning import FolderSource, tune_all
 from fusetune.torch_compile import CompileBackend
 
@@ -30,8 +31,7 @@ def test_what_regions_ask_for_is_noted(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
 def test_the_bare_part_runs_alone() -> None:
     seed()
-    module, inputs = MODELS["convnext"].make(Setting(torch.device("cpu"), is_small=True))
-    run = bare_calls(module, inputs)
+    run = bare_calls(made(MODELS["convnext"], Setting(torch.device("cpu"), is_small=True), is_training=False))
     run()
     assert run.__closure__ is not None
     (calls,) = (cell.cell_contents for cell in run.__closure__)

@@ -61,11 +61,10 @@ class LockedSource(ServiceSource):
     def request(self, fusion: Fusion, binding: Binding, *, weight: float, search: Search = _ANY) -> None:
         """Nobody is asked."""
 
-    def why_not(self, fusion: Fusion, binding: Binding) -> str | None:
+    def failure_of(self, key: Key) -> str | None:
         """Why a key has no kernel, in words."""
-        key = key_of(fusion, binding)
         if key in self._pins:
-            return super().why_not(fusion, binding)
+            return super().failure_of(key)
         return "the lock has no kernel of it, and nothing else is taken; write the lock anew with it"
 
     def _stored(self, key: Key, search: Search) -> Kernel | None:

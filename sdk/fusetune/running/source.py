@@ -127,7 +127,15 @@ class ServiceSource:
 
     def why_not(self, fusion: Fusion, binding: Binding) -> str | None:
         """Why the last request of this key gave no kernel, in words."""
-        failed = self._failed.get(key_of(fusion, binding))
+        return self.failure_of(key_of(fusion, binding))
+
+    def kernel_of(self, key: Key) -> SomeKernel | None:
+        """The kernel that is held: `peek` for who has looked before and knows the key (a hash takes milliseconds)."""
+        return self._kernels.get(key)
+
+    def failure_of(self, key: Key) -> str | None:
+        """`why_not` for who knows the key."""
+        failed = self._failed.get(key)
         return None if failed is None else failed[1]
 
     def wait(self, timeout_s: float | None = None) -> bool:
@@ -220,9 +228,24 @@ def _client() -> Any:
     return Client()
 
 
+class Waited(Protocol):
+    """Something that goes on in the background."""
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Until nothing goes on; whether that is so after `timeout_s` seconds."""
+        ...
+
+
+WAITED: weakref.WeakSet[Waited] = weakref.WeakSet()
+"""What else `wait` waits for."""
+
+
 def wait(timeout_s: float | None = None) -> bool:
-    """Until no kernel is under way that was asked for in the background; whether that is so after `timeout_s`."""
-    return all(source.wait(timeout_s) for source in list(_SOURCES))
+    """Until no kernel is under way that was asked for in the background, and nothing is compiled there; whether that is
+    so after `timeout_s` seconds."""
+    until = None if timeout_s is None else time.monotonic() + timeout_s
+    waited: list[Waited] = [*_SOURCES, *WAITED]
+    return all(x.wait(None if until is None else max(0.0, until - time.monotonic())) for x in waited)
 
 
 def search_of(

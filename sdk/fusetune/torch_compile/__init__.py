@@ -33,4 +33,4 @@ def backend(
 
 def report() -> RegionReport:
     """The regions of all graphs that this process has compiled, as they stand now."""
-    return report_of(_process.proposed)
+    return report_of(_process.reported)

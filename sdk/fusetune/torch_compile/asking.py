@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,13 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fusetune.running.source import Key, key_of
+from fusetune.torch_compile.choosing import KernelChoice, KernelChoices
 from fusetune.torch_compile.compiling import CompileBackend
+from fusetune.torch_compile.inside.compiling import look
+from fusetune.torch_compile.inside.passes import Looking, Proposer
+from fusetune.torch_compile.inside.regions import PortableRegion
+from fusetune.torch_compile.inside.traced import TracedGraph, fakes_of, may_be_compiled_again
+from fusetune.torch_compile.options import CompileOptions
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
 
@@ -44,19 +50,53 @@ def regions_of(
     """
     source = _Noted()
     backend = CompileBackend(source)
+    chosen = CompileOptions.read(options, None)
     torch._dynamo.reset()
+    compiler: Any = backend if chosen.host == "eager" else _Inside(backend, chosen)
+    given: dict[str, Any] = {"options": {**(options or {}), "engine": "eager"}} if chosen.host == "eager" else {}
     with torch.set_grad_enabled(gradients):
-        found = torch.compile(function, backend=backend, options=dict(options or {}))(*args, **kwargs)
-    if gradients:
+        found = torch.compile(function, backend=compiler, **given)(*args, **kwargs)
+    if gradients and chosen.host == "eager":
         _pull(pytree.tree_leaves(found), [*pytree.tree_leaves((args, kwargs)), *_parameters(function)])
+    if isinstance(compiler, _Inside):
+        compiler.request(source)
+        return _requests(source, [(x.line, choice) for x, choice in compiler.found])
+    pairs = [(x.line, choice) for x in backend.proposed if x.call is not None for choice in x.call.choices.values()]
+    return _requests(source, pairs)
+
+
+def _requests(source: _Noted, pairs: Sequence[tuple[str, KernelChoice]]) -> tuple[RegionRequest, ...]:
     lines: dict[Key, dict[str, None]] = {}
     weights: dict[Key, float] = {}
-    for one in backend.proposed:
-        for choice in () if one.call is None else one.call.choices.values():
-            lines.setdefault(choice.key, {})[one.line] = None
-            weights[choice.key] = choice.weight
+    for line, choice in pairs:
+        lines.setdefault(choice.key, {})[line] = None
+        weights[choice.key] = choice.weight
     regions = [RegionRequest(f, b, weights[key], tuple(lines[key])) for key, (f, b) in source.asked.items()]
     return tuple(sorted(regions, key=lambda region: (-region.weight, key_of(region.fusion, region.binding))))
+
+
+class _Inside:
+    """A backend that looks at the regions that a graph has inside Inductor, and runs it in eager."""
+
+    def __init__(self, backend: CompileBackend, options: CompileOptions) -> None:
+        self.backend, self.options = backend, options
+        self.choices = KernelChoices("inductor")
+        self.found: list[tuple[PortableRegion, KernelChoice]] = []
+
+    def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        looking = Looking(Proposer(self.backend.lower, self.options.least_bytes))
+        traced = TracedGraph(gm)
+        look(traced, fakes_of(inputs) if may_be_compiled_again(inputs) else inputs, self.options.patches, looking)
+        for _, _, said in looking.found:
+            if isinstance(said, PortableRegion) and not said.library:
+                self.found.append((said, self.choices.of(said.fusion, said.binding, said.moved_bytes)))
+        run: Callable[..., Any] = gm.forward
+        return run
+
+    def request(self, source: _Noted) -> None:
+        """Each once."""
+        for choice in self.choices.known.values():
+            source.request(choice.fusion, choice.binding, weight=choice.weight)
 
 
 def _parameters(function: Any) -> list[torch.Tensor]:

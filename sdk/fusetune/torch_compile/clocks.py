@@ -1,4 +1,4 @@
-"""What a region costs on its device, by kernel and by eager: both are run a few times in a row, in place, once."""
+"""What a region costs on its device, by a kernel and otherwise: both are run a few times in a row, in place, once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TimedPair(Protocol):
 class Clock(Protocol):
     """Times two ways to compute the same."""
 
-    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
+    def compare(self, otherwise: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
         """Runs both, without waiting for the device."""
         ...
 
@@ -35,28 +35,28 @@ class Clock(Protocol):
 class EventClock:
     """CUDA events on the current stream, which is not waited for: device time, whatever queueing costs."""
 
-    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
+    def compare(self, otherwise: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
         """The runs are queued behind what the stream has to do."""
-        return _Events(_events_around(eager), _events_around(kernel))
+        return _Events(_events_around(otherwise), _events_around(kernel))
 
 
 class HostClock:
     """The host's clock, for devices that compute while they are called."""
 
-    def compare(self, eager: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
+    def compare(self, otherwise: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
         """The runs are over when it returns."""
-        return KnownTimes(_host_us(eager), _host_us(kernel))
+        return KnownTimes(_host_us(otherwise), _host_us(kernel))
 
 
 class KnownTimes:
     """A measurement that is over."""
 
-    def __init__(self, eager_us: float, kernel_us: float) -> None:
-        self.eager_us, self.kernel_us = eager_us, kernel_us
+    def __init__(self, otherwise_us: float, kernel_us: float) -> None:
+        self.otherwise_us, self.kernel_us = otherwise_us, kernel_us
 
     def us(self) -> tuple[float, float] | None:
         """Both."""
-        return self.eager_us, self.kernel_us
+        return self.otherwise_us, self.kernel_us
 
 
 class _Events:
@@ -66,8 +66,8 @@ class _Events:
     def us(self) -> tuple[float, float] | None:
         if not all(end.query() for _, end in self.pairs):
             return None
-        eager, kernel = (1000.0 * start.elapsed_time(end) / REPEATS for start, end in self.pairs)
-        return eager, kernel
+        otherwise, kernel = (1000.0 * start.elapsed_time(end) / REPEATS for start, end in self.pairs)
+        return otherwise, kernel
 
 
 def _events_around(call: Callable[[], Any]) -> tuple[Any, Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 import logging
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
@@ -17,6 +16,8 @@ from fusetune.graph import decompositions
 from fusetune.graph.clean import numbers_as_literals
 from fusetune.graph.lines import line_of
 from fusetune.running import KernelSource, default_source
+from fusetune.store import Store
+from fusetune.torch_compile.agreeing import AgreedFunctions
 from fusetune.torch_compile.calls import RegionCall
 from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
@@ -27,28 +28,44 @@ from fusetune.torch_compile.regions.bits import keeping_decisions
 from fusetune.torch_compile.regions.order import steps_of
 from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.regions.region import Region
-from fusetune.torch_compile.reporting import Proposed, summary
+from fusetune.torch_compile.reporting import Proposed, ReportedRegion, summary
+from fusetune.torch_compile.requesting import Asking
 from fusetune.torch_compile.steps import Steps
+from fusetune.torch_compile.trouble import nobody_to_ask
+
+if TYPE_CHECKING:
+    from fusetune.torch_compile.inside.host import Host
+    from fusetune.torch_compile.inside.notes import Notes
+    from fusetune.torch_compile.inside.sessions import Session
 
 log = logging.getLogger("fusetune.torch_compile")
 
-_POLL_S = 0.1
-
 
 class CompileBackend:
-    """What torch.compile calls with each graph. `source`: where kernels come from; by default the store on disk.
+    """What torch.compile calls with each graph.
 
-    `proposed` are the regions of all graphs that it has compiled, in order.
+    `source`: where kernels come from, by default the store on disk and a service; `clock`: what times them; `notes`:
+    what is kept of graphs, by default beside the store, and nothing with a source of one's own; `inner`: what makes
+    code in Inductor's place. `proposed` are the regions of all graphs that run beside eager, in order.
     """
 
-    def __init__(self, source: KernelSource | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        source: KernelSource | None = None,
+        clock: Clock | None = None,
+        notes: Notes | None = None,
+        inner: Callable[..., Any] | None = None,
+    ) -> None:
         self.choices = KernelChoices()
         self.proposed: list[Proposed] = []
-        self._source, self._clock = source, clock
+        self.agreed = AgreedFunctions()
+        self._source, self._clock, self._notes, self._inner = source, clock, notes, inner
         self._lowered: dict[object, Lowered | FusetuneError] = {}
         self._sayable: dict[str, Sayable] = {}
         self._numbers = itertools.count()
         self._warned: set[str] = set()
+        self._inside: list[Session] = []
+        self._host: Host | None = None
 
     def __call__(
         self,
@@ -59,11 +76,17 @@ class CompileBackend:
         mode: str | None = None,
     ) -> Callable[..., Any]:
         """Raises InvalidRequest for options that are unknown; with `strict` whatever goes wrong."""
+        chosen = CompileOptions.read(options, mode)
+        self.warn_once(chosen)
+        made = self._beside_inductor if chosen.host == "inductor" else self._beside_eager
+        return made(gm, example_inputs, chosen)
+
+    def _beside_eager(
+        self, gm: fx.GraphModule, example_inputs: Sequence[Any], chosen: CompileOptions
+    ) -> Callable[..., Any]:
         from torch._dynamo.backends.common import aot_autograd
         from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-        chosen = CompileOptions.read(options, mode)
-        self.warn_once()
         session = _Session(self, chosen)
         compiled: Callable[..., Any] = aot_autograd(
             fw_compiler=session.compiler("forward"),
@@ -75,10 +98,39 @@ class CompileBackend:
         )(gm, example_inputs)
         return compiled
 
+    def _beside_inductor(
+        self, gm: fx.GraphModule, example_inputs: Sequence[Any], chosen: CompileOptions
+    ) -> Callable[..., Any]:
+        from fusetune.torch_compile.inside.compiling import as_it_is
+        from fusetune.torch_compile.inside.sessions import Session
+
+        if self._source is None and not torch.cuda.is_available():
+            return as_it_is(gm, example_inputs, chosen.patches, self._inner)
+        label = f"graph{next(self._numbers)}/"
+        made = Session(self._inside_host(), gm, example_inputs, chosen, label, self.asking(chosen))
+        self._inside.append(made)
+        if chosen.swap == "sync_point":
+            self.agreed.add(made)
+        return made
+
+    def _inside_host(self) -> Host:
+        from fusetune.torch_compile.inside.host import Host
+        from fusetune.torch_compile.inside.notes import Notes
+
+        if self._host is None:
+            kept = self._notes or Notes(Store().root / "graphs" if self._source is None else None)
+            self._host = Host(lambda: self.source, self.clock, self.lower, kept, self._inner)
+        return self._host
+
     @property
     def source(self) -> KernelSource:
         """Where kernels come from."""
         return default_source() if self._source is None else self._source
+
+    @property
+    def reported(self) -> list[ReportedRegion]:
+        """The regions of all graphs, beside eager and inside Inductor."""
+        return [*self.proposed, *(x for session in self._inside for x in session.reported)]
 
     def sayable(self, rng: str) -> Sayable:
         """What fusions can say, remembered."""
@@ -107,20 +159,20 @@ class CompileBackend:
             return self._clock
         return EventClock() if device is not None and device.type == "cuda" else HostClock()
 
-    def has_no_device(self, calls: Sequence[RegionCall]) -> bool:
-        """Whether the process has nothing that kernels of a service run on: they are not asked for then."""
-        return self._source is None and not torch.cuda.is_available() and bool(calls)
+    def asking(self, options: CompileOptions) -> Asking:
+        """Who asks for kernels for a function of these options: nobody where none can come, or none is wanted."""
+        is_alone = self._source is None and nobody_to_ask(options) is not None
+        return Asking(lambda: self.source, is_silent=options.mode == "cached" or is_alone)
 
-    def warn_once(self) -> None:
-        """What keeps kernels from coming, told once: no card, or no service."""
-        trouble: str | None = None
-        if self._source is None and not torch.cuda.is_available():
-            trouble = "torch sees no CUDA device"
-        elif (said := getattr(self.source, "trouble", None)) is not None:
+    def warn_once(self, options: CompileOptions) -> None:
+        """What keeps kernels from coming, told once: no card, no service, or none that may be asked."""
+        trouble = nobody_to_ask(options) if self._source is None else None
+        if trouble is None and (said := getattr(self.source, "trouble", None)) is not None:
             trouble = str(said).rstrip(".")
         if trouble is not None and not self._warned:
             self._warned.add(trouble)
-            text = f"{trouble}: eager runs, and fusetune.report() shows what would be tuned."
+            who = "eager runs" if options.host == "eager" else "Inductor runs alone"
+            text = f"{trouble}: {who}, and fusetune.report() shows what would be tuned."
             warnings.warn(text, FusetuneWarning, stacklevel=2)
 
 
@@ -131,8 +183,11 @@ class _Session:
         self.backend, self.options = backend, options
         self.calls: list[RegionCall] = []
         self.proposed: list[Proposed] = []
+        self.asking = backend.asking(options)
         self.last_line = ""
         self.steps = Steps()
+        if options.swap == "sync_point":
+            backend.agreed.add(self)
 
     def compiler(self, kind: str) -> Callable[[fx.GraphModule, Sequence[Any]], Any]:
         def compile_graph(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Any:
@@ -150,15 +205,36 @@ class _Session:
         """Between steps: what came is looked at, and kernels change."""
         if is_capturing() or self.steps.is_open:
             return
-        for call in self.calls:
-            for choice in call.choices.values():
-                choice.settle(self.backend.source)
-            call.settle()
-        self.backend.warn_once()
-        line = summary(self.proposed)
+        choices = self.choices
+        for choice in choices:
+            choice.settle(self.backend.source)
+            if self.options.swap == "step":
+                choice.take()
+        self.asking.ask_again(choice for choice in choices if choice.kernel is None)
+        self.settle()
+        self.backend.warn_once(self.options)
+        line = summary(self.proposed, "eager")
         if line != self.last_line:
             self.last_line = line
             log.info(line)
+
+    def settle(self) -> None:
+        """Regions take over what their choices have come to."""
+        for call in self.calls:
+            call.settle()
+
+    @property
+    def choices(self) -> list[KernelChoice]:
+        """Of all regions, each once."""
+        return list({choice.key: choice for call in self.calls for choice in call.choices.values()}.values())
+
+    def arrived(self) -> set[str]:
+        """For a sync point: what was measured faster here."""
+        return {choice.name for choice in self.choices if choice.state == "faster"}
+
+    def take(self, names: set[str]) -> int:
+        """At a sync point: what was faster on every rank. The next step runs it."""
+        return sum(choice.take() for choice in self.choices if choice.name in names)
 
     def _compiled(self, gm: fx.GraphModule, kind: str) -> Boxed:
         gm.graph.eliminate_dead_code()
@@ -209,22 +285,10 @@ class _Session:
 
     def _request(self, calls: Sequence[RegionCall]) -> None:
         """Asks for what is not here, the heaviest first; with `block` waits for it."""
-        wanted = {choice.key: choice for call in calls for choice in call.choices.values()}
-        source = self.backend.source
-        for choice in wanted.values():
-            choice.settle(source)
-        missing = [choice for choice in wanted.values() if choice.kernel is None]
-        if self.options.mode == "cached" or self.backend.has_no_device(calls):
-            return
-        for choice in sorted(missing, key=lambda choice: (-choice.weight, choice.key)):
-            source.request(choice.fusion, choice.binding, weight=choice.weight)
+        wanted = [choice for call in calls for choice in call.choices.values()]
+        self.asking.ask(wanted)
         if self.options.mode == "block":
-            until = time.monotonic() + self.options.budget_s
-            while missing and time.monotonic() < until and getattr(source, "trouble", None) is None:
-                time.sleep(_POLL_S)
-                for choice in missing:
-                    choice.settle(source)
-                missing = [choice for choice in missing if choice.kernel is None]
+            self.asking.wait(wanted, self.options.budget_s)
 
 
 def apart() -> dict[Any, Callable[..., Any]]:

@@ -60,6 +60,12 @@ def lowered(region: Region, eager: Boxed) -> Lowered:
     return Lowered(captured, converted)
 
 
+def positions_of(lowered: Lowered) -> list[int | None]:
+    """For each tensor of the fusion the region's input that it is; None for what random numbers start from."""
+    at = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
+    return [None if isinstance(x, str) else at[x] for x in lowered.converted.inputs]
+
+
 class Sayable:
     """Whether fusions can say a node, as it is or taken apart; nodes of one kind are asked once."""
 

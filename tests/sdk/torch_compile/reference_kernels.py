@@ -11,31 +11,52 @@ import torch
 from compiler.ir.pinned import pinned
 from compiler.reference import evaluate, settled
 from compiler.wire import bind
-from fusetune.errors import LaunchFailed
+from fusetune.errors import LaunchFailed, WrongArguments
 from fusetune.fusion import Fusion
 from fusetune.torch import DTYPES
 from fusetune.torch_compile.clocks import KnownTimes
 from fusetune.wire.artifact import Evidence, TensorSpec
 from fusetune.wire.binding import Binding
+from fusetune.wire.canonical import binding_hash
 
 
 @dataclass(frozen=True)
 class _Artifact:
     inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    fingerprint: str
+    binding: str
     evidence: Evidence
+    code_hash: str
 
 
 class ReferenceKernel:
-    """Called like a kernel, with a kernel's bits: products in sums are rounded with them. `calls` counts."""
+    """Called like a kernel, with a kernel's bits: products in sums are rounded with them. `calls` counts; broken is
+    what the driver refuses."""
 
-    def __init__(self, fusion: Fusion, binding: Binding, align: int = 1) -> None:
+    def __init__(self, fusion: Fusion, binding: Binding, align: int = 1, code: str = "reference") -> None:
         self.bound = pinned(bind(fusion, binding))
-        values = [self.bound.value(name) for name in self.bound.inputs]
-        specs = (TensorSpec(shape=(), strides=(), dtype=v.dtype.value, align=align) for v in values)
-        self.artifact = _Artifact(tuple(specs), Evidence(correct="verified_on_gpu", time="measured"))
-        self.calls = 0
+        self.artifact = _Artifact(
+            tuple(self._spec(name, align) for name in self.bound.inputs),
+            tuple(self._spec(name, 16) for name in self.bound.outputs),
+            fusion.fingerprint, binding_hash(fusion, binding),
+            Evidence(correct="verified_on_gpu", time="measured"), code,
+        )  # fmt: skip
+        self.calls, self.is_broken = 0, False
+
+    def _spec(self, name: str, align: int) -> TensorSpec:
+        """The tensor as its caller sees it."""
+        value, order = self.bound.value(name), self._order(name, len(self.bound.value(name).shape))
+        back = [order.index(dim) for dim in range(len(order))]
+        shape, strides = (tuple(side[n] for n in back) for side in (value.shape, value.strides))
+        return TensorSpec(shape=shape, strides=strides, dtype=value.dtype.value, align=align)
 
     def __call__(self, *arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        if self.is_broken:
+            raise LaunchFailed("cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE", 1)
+        for n, (given, spec) in enumerate(zip(arguments, self.artifact.inputs, strict=False)):
+            if given.data_ptr() % spec.align:
+                raise WrongArguments(f"input {n}", "an odd address", f"a multiple of {spec.align}", "Copy it.")
         self.calls += 1
         count = len(self.bound.inputs)
         fusion = settled(self.bound, arguments[count:]) if arguments[count:] else self.bound
@@ -70,8 +91,8 @@ def _array(x: torch.Tensor) -> Any:
 class FakeKernels:
     """A source that has every kernel at once, or after `ready_after` looks; what was asked for is in `asked`."""
 
-    def __init__(self, ready_after: int = 0, align: int = 1) -> None:
-        self.ready_after, self.align = ready_after, align
+    def __init__(self, ready_after: int = 0, align: int = 1, code: str = "reference") -> None:
+        self.ready_after, self.align, self.code = ready_after, align, code
         self.asked: list[tuple[str, float]] = []
         self.kernels: dict[tuple[str, str], Any] = {}
         self.looks = 0
@@ -82,24 +103,44 @@ class FakeKernels:
             return None
         key = fusion.fingerprint, binding.to_json()
         if key not in self.kernels:
-            self.kernels[key] = ReferenceKernel(fusion, binding, self.align)
+            self.kernels[key] = ReferenceKernel(fusion, binding, self.align, self.code)
         return self.kernels[key]
 
     def request(self, fusion: Any, binding: Binding, *, weight: float) -> None:
         self.asked.append((fusion.fingerprint, weight))
 
 
+class OneKernel(FakeKernels):
+    """Has one kernel alone, until it gives all."""
+
+    gives_all = False
+
+    def peek(self, fusion: Any, binding: Binding) -> Any:
+        if self.kernels and not self.gives_all and (fusion.fingerprint, binding.to_json()) not in self.kernels:
+            return None
+        return super().peek(fusion, binding)
+
+
 @dataclass
 class FixedClock:
     """Says what it is told. `compared` counts."""
 
-    eager_us: float = 2.0
+    otherwise_us: float = 2.0
     kernel_us: float = 1.0
     compared: list[object] = field(default_factory=list)
 
-    def compare(self, eager: Any, kernel: Any) -> KnownTimes:
+    def compare(self, otherwise: Any, kernel: Any) -> KnownTimes:
         self.compared.append(type(kernel))  # not the call, which holds tensors
-        return KnownTimes(self.eager_us, self.kernel_us)
+        return KnownTimes(self.otherwise_us, self.kernel_us)
+
+
+class RunningClock(FixedClock):
+    """Runs both before it says so."""
+
+    def compare(self, otherwise: Any, kernel: Any) -> KnownTimes:
+        otherwise()
+        kernel()
+        return super().compare(otherwise, kernel)
 
 
 class BrokenKernels(FakeKernels):
@@ -107,11 +148,5 @@ class BrokenKernels(FakeKernels):
 
     def peek(self, fusion: Any, binding: Binding) -> Any:
         kernel = super().peek(fusion, binding)
-
-        class Refused:
-            artifact = kernel.artifact
-
-            def __call__(self, *arguments: Any) -> Any:
-                raise LaunchFailed("cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE", 1)
-
-        return Refused()
+        kernel.is_broken = True
+        return kernel

@@ -7,16 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch._subclasses import FakeTensorMode
 
 from benchmarks.models.catalogue import MODELS, Setting, seed
+from benchmarks.models.coverage import covered
 from compiler.arch import card_or_default
 from compiler.wire import bind
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.regions.operators import name_of
-from fusetune.torch_compile.regions.propose import propose
-from fusetune.torch_compile.regions.reach import Reach
-from fusetune.torch_compile.regions.units import Role, UnitGraph
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
 from search.space.schedulers import refusals, schedulers_for
@@ -54,36 +51,14 @@ def test_every_region_has_a_scheduler(name: str) -> None:
     assert [x.why for x in backend.proposed if x.call is None] == []
 
 
+@pytest.mark.parametrize("engine", ["eager", pytest.param("inductor", marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", MODELS)
-def test_nearly_all_operators_are_in_regions(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nearly_all_operators_are_in_regions(name: str, engine: str) -> None:
     """At the sizes that models are used at, without memory: sizes decide what regions may hold at once."""
-    torch._dynamo.reset()
-    shares: list[tuple[str, int, int]] = []
-
-    def counted(graph: torch.fx.Graph, say: Any, **options: int) -> Any:
-        flow, regions = propose(graph, say, **options)
-        inside = {unit.index for region in regions for unit in region.units}
-        reach, ours = Reach(flow), [u.index for u in flow.units if u.role is Role.COMPUTE]
-        fusible = [u for u in ours if u in inside or any(reach.may_merge(u, n) for n in _neighbours(flow, u))]
-        shares.append(
-            (" ".join(name_of(flow.units[u].head) for u in fusible if u not in inside), len(inside), len(fusible))
-        )
-        return flow, regions
-
-    monkeypatch.setattr("fusetune.torch_compile.compiling.propose", counted)
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        module, inputs = MODELS[name].make(Setting(torch.device("cpu")))
-        compiled = torch.compile(module, backend=CompileBackend(Noted()), options={"least_bytes": 0})
-        compiled(*inputs).float().square().mean().backward()
-    assert len(shares) == 2
-    for outside, inside, ours in shares:
-        assert inside >= LEAST_SHARE * ours, f"{inside} of {ours}; outside: {outside}"
-
-
-def _neighbours(flow: UnitGraph, unit: int) -> list[int]:
-    """The units that may be in a region and that hand something to this one, or have something of it."""
-    around = [*flow.sources[unit], *(u.index for u in flow.solid() if unit in flow.sources[u.index])]
-    return [n for n in around if flow.units[n].role is Role.COMPUTE]
+    found = covered(MODELS[name], engine, layers=2)
+    assert len(found) == 2
+    for graph in found:
+        assert graph.share >= LEAST_SHARE, f"{graph.inside} of {graph.of}; outside: {graph.outside}"
 
 
 def test_a_name_is_an_operators() -> None:

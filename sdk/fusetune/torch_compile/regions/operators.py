@@ -11,8 +11,10 @@ from torch import fx
 VIEWS = frozenset({
     "alias", "as_strided", "detach", "diagonal", "expand", "permute", "select", "slice", "split", "split_with_sizes",
     "squeeze", "t", "transpose", "unbind", "unsqueeze", "view", "_unsafe_view", "_reshape_alias", "unfold", "view_as",
+    "reshape",
 })  # fmt: skip
-"""Operators whose results lie in their operand's memory, without overloads' names."""
+"""Operators whose results lie in their operand's memory, without overloads' names. `reshape` is what Inductor makes of
+`view` before its passes."""
 
 CONSTANTS = frozenset({
     "arange", "full", "iota", "ones", "scalar_tensor", "zeros", "full_like", "ones_like", "zeros_like", "new_full",

@@ -17,9 +17,11 @@ from fusetune.torch_compile.regions.units import CanSay, Role, UnitGraph, flow_o
 from fusetune.torch_compile.regions.worth import is_worth_it
 
 
-def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[UnitGraph, tuple[Region, ...]]:
+def propose(
+    graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0, writes: bool = True
+) -> tuple[UnitGraph, tuple[Region, ...]]:
     """The regions of a graph, in its order, and the graph as the partitioner sees it. The same graph gives the same
-    regions."""
+    regions. `writes`: they may write into inputs of the graph."""
     flow = flow_of(graph, can_say)
     reach = Reach(flow)
     grow(flow, reach)
@@ -36,7 +38,8 @@ def propose(graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0) -> tuple[
         inner = [members for members in vertical if not members & ~own]
         return regions(inner if len(inner) > 1 else _between_others(flow, region))
 
-    return flow, in_place(flow, within_eager(flow, regions(_groups(flow, reach)), parts))
+    found = within_eager(flow, regions(_groups(flow, reach)), parts)
+    return flow, in_place(flow, found) if writes else found
 
 
 def _between_others(flow: UnitGraph, region: Region) -> list[int]:
