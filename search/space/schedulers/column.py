@@ -9,7 +9,7 @@ memory into another (`columns`):
 A thread keeps one accumulator a lane; it loads all its rows of a step before it folds them, from memory, at any address
 (`column_words`), or from shared memory: a ring, or all rows of the block (`column_staging`). Threads of a column, and
 the blocks of a cluster, fold together at the end. A fusion with several reductions, one after the other, passes over
-the rows once for each (`column_passes`).
+the rows once for each (`column_passes`); between passes they may stay in tensor memory (`column_tmem`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,20 @@ from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder, refusal_by
-from search.space.groups import MATH, SHARED, WORDS, cap, fold_online, is_mapped, set_cache, turn
+from search.space.groups import (
+    MATH,
+    SHARED,
+    WORDS,
+    ThreadLoops,
+    cap,
+    cut_by_words,
+    fold_online,
+    is_mapped,
+    move_by_words,
+    place_in_tmem,
+    set_cache,
+    turn,
+)
 from search.space.schedulers.column_form import ColumnForm, column_form, is_load, with_accesses_of
 from search.space.schedulers.column_passes import (
     cache_registers,
@@ -37,6 +50,7 @@ from search.space.schedulers.column_passes import (
 )
 from search.space.schedulers.column_space import column_space
 from search.space.schedulers.column_staging import stage_each, stageable, tile_types
+from search.space.schedulers.column_tmem import put_in_tmem
 from search.space.schedulers.column_words import straddling
 from search.space.schedulers.pointwise_body import narrows_in_pairs, widens_in_pairs
 from search.space.space import Space
@@ -73,7 +87,9 @@ class _ColumnTrace:
         assert isinstance(found, ColumnForm), "refused fusions have no points"
         fold_online(self.b, self.point)
         cache_registers(self.b)
-        self.passes = split_passes(self.b, self.point["reuse"])
+        self.in_tmem = put_in_tmem(self.b, self.point)
+        """Tensors in tensor memory, and the register tensors that are put there."""
+        self.passes = split_passes(self.b, self.point["reuse"], frozenset(self.in_tmem))
         self.form = with_accesses_of(found, self.b.sf)
         self.loads = {op.output for op in self.b.sf.ops if is_load(self.b.sf, op)}
         """Register tensors that are read from memory, or from a shared copy of it."""
@@ -123,13 +139,29 @@ class _ColumnTrace:
         b.alike([*names, *self.staged], self.to_slabs)
         b.alike(names, self.to_threads)
         b.alike(self.staged, self.to_tiles)
+        by_tmem = {op.output: words for op in ops if (words := self.words_in_tmem(op))}
+        for name, words in by_tmem.items():
+            cut_by_words(b, name, self.row_at, words)
         lanes = {op.output: self.word(op) for op in ops}
         in_words = b.split_words(lanes, vector)
         whole_first = sorted(names, key=lambda n: 1 < lanes[n] < vector)
         b.alike([*whole_first, *self.staged], lambda tv: b.parallelize(tv, self.types(tv)), steps.ParallelizeLike)
         b.vectorize_words(in_words)
         b.do(*(steps.Straddle(n) for n in names if n in self.words))
-        b.vectorize(n for n in names if lanes[n] == vector > 1 or n in self.words)
+        b.vectorize(n for n in names if n not in by_tmem and (lanes[n] == vector > 1 or n in self.words))
+        for name in by_tmem:
+            move_by_words(b, name)
+        step, thread_row, thread = range(self.row_at - 3, self.row_at)
+        for name in self.in_tmem:
+            place_in_tmem(
+                b, name, ThreadLoops(thread, thread_row, step), self.point["tmem_pattern"], self.point["tmem_dimsep"]
+            )
+
+    def words_in_tmem(self, op: TensorOp) -> int:
+        """Words by which a tensor goes to tensor memory, or comes from it; 0 for another tensor."""
+        if not op.via.is_tmem:
+            return 0
+        return int(self.point["tmem_store" if op.output in self.in_tmem else "tmem_load"])
 
     def is_less_than_the_space(self, op: TensorOp) -> tuple[bool, bool]:
         """Orders operators: reductions first, then others that make tensors with all axes."""
@@ -184,7 +216,7 @@ class _ColumnTrace:
         vector = int(self.point["vector"])
         if self.b.tensor(op.output).loop[-1].is_broadcast:
             return 1
-        if op.output in self.words:
+        if op.output in self.words or op.via.is_tmem:
             return vector
         if self.accesses_memory(op):
             found = next(a for a in self.form.accesses if a.first == op.output)
@@ -212,7 +244,7 @@ class _ColumnTrace:
         if narrows_in_pairs(*dtypes):
             return all(self.is_global(c.output) for c in b.sf.consumers(op.output))
         made = b.sf.producer(source)
-        return widens_in_pairs(*dtypes) and made is not None and made.output in self.loads
+        return widens_in_pairs(*dtypes) and made is not None and (made.output in self.loads or made.via.is_tmem)
 
     # Inlining --------------------------------------------------------------------------------------------------------
 
@@ -233,6 +265,6 @@ class _ColumnTrace:
             return self.row_at - (3 if self.point["reuse"] == SHARED else 2)
         if is_reduction(op) or not is_full(b.sf, b.tensor(name)) or name in self.passes.kept:
             return 1
-        if name in self.loads:
+        if name in self.loads or op.via.is_tmem or name in self.in_tmem.values():
             return self.row_at
         return self.row_at + (1 if any(self.is_global(c.output) for c in b.sf.consumers(name)) else 2)

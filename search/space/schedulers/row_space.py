@@ -143,18 +143,13 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
 
     threads = ("threads", "rows")
     widths = tuple(sorted({n for found in f.value_bytes.values() for n in found}))
+    knobs = ("blocks_per_sm", "resident")
     uses = {
-        STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.stream_widths, part, run, "resident"),
-        VALUES: TmemUse(VALUES, f.arch, threads, (*axes, "keep_values"), widths, of_values, run, "resident"),
+        STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.stream_widths, part, run, *knobs),
+        VALUES: TmemUse(VALUES, f.arch, threads, (*axes, "keep_values"), widths, of_values, run, *knobs),
     }
     return [
         *tmem_constraints(*(uses[what] for what in f.uses_of_tmem)),
-        Constraint(
-            "blocks_that_wait_for_each_other_all_have_their_columns",
-            ("tmem", "cluster"),
-            lambda tmem, cluster: (tmem == NO_TMEM) | (cluster == 1),
-            "Blocks of a cluster wait for each other, and an allocation for columns.",
-        ),
         Constraint(
             "redundant_tmem",
             ("tmem", "keep", "rows_begin"),

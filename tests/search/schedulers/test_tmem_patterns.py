@@ -264,7 +264,6 @@ def test_no_half_of_an_element_is_another_threads(pattern: str) -> None:
         ({"keep_values": "no"}, "redundant_tmem"),
         ({"keep": "registers", "unroll": 1}, "redundant_tmem"),
         ({"fold": "online"}, "redundant_tmem"),
-        ({"cluster": 2}, "blocks_that_wait_for_each_other_all_have_their_columns"),
         ({"tmem": "none"}, "redundant_keep_values"),
         ({"tmem": "streams"}, "redundant_tmem"),
     ],
@@ -276,6 +275,34 @@ def test_values_that_are_not_kept_there(change: dict[str, Any], rule: str) -> No
     fusion = softmax((2, 65536), (1,), "f32")
     assert not refused("row", fusion, point)
     assert rule in refused("row", fusion, point | change)
+
+
+def test_blocks_of_a_cluster_all_have_their_columns_at_once(pool: CompilePool) -> None:
+    """Two blocks of 1024 threads find room on a multiprocessor, and four of 512: so many share 512 columns."""
+    rule = "blocks_that_wait_for_each_other_all_have_their_columns"
+    fusion, point = softmax((1, 32768), (1,), "f32"), ROW | {"threads": 1024, "cluster": 2, "unroll": 2}
+    assert not refused("row", fusion, point)
+    made = generated("row", fusion, ARCH, SM_COUNT, **point)
+    assert (made.kernel.cluster, made.kernel.tmem_columns) == (2, 128)
+    right(made, pool)
+    longer = softmax((1, 131072), (1,), "f32")
+    assert not refused("row", longer, point | {"cluster": 4})
+    for fewer in ({"cluster": 2}, {"cluster": 4, "threads": 512}):
+        assert rule in refused("row", longer, point | fewer)
+        with pytest.raises(IllegalSchedule, match=rule):
+            generated("row", longer, ARCH, SM_COUNT, **point | fewer)
+
+
+def test_a_row_of_256_kib_stays_in_tensor_memory(pool: CompilePool) -> None:
+    """All that a multiprocessor has; it is read once. One vector more has no place."""
+    fusion = softmax((1, 131072), (1,), "bf16")
+    point = ROW | {"vector": 8, "threads": 1024, "tmem_store": 16, "tmem_load": 16}
+    assert not refused("row", fusion, point)
+    made = generated("row", fusion, ARCH, SM_COUNT, **point)
+    assert made.kernel.tmem_columns == 512
+    assert made.source.partition('extern "C"')[2].count("ft_load_global<") == 1
+    right(made, pool)
+    assert "tmem_columns_fit" in refused("row", softmax((1, 131080), (1,), "bf16"), point)
 
 
 def test_a_warp_of_two_rows_has_no_pattern_of_16_lanes() -> None:
