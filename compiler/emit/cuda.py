@@ -420,6 +420,6 @@ def _init_barriers(s: InitBarriers) -> list[str]:
         "if (ft_is_elected()) {",
         *(f"  ft_prefetch_tensor_map(&{name});" for name in s.tensor_maps),
         *(f"  ft_mbarrier_init(smem + {s.byte_offset + 8 * i}u, {n}u);" for i, n in enumerate(arrivals)),
-        "  ft_fence_mbarrier_init();",
+        *(["  ft_fence_mbarrier_init();"] if s.fenced else []),
         "}",
     ]

@@ -196,7 +196,8 @@ def _lines(s: Stmt) -> list[str]:
         case InitBarriers():
             prefetch = f", prefetch {', '.join(s.tensor_maps)}" if s.tensor_maps else ""
             arrivals = f" of {_numbers(s.arrivals)} arrivals" if s.arrivals else ""
-            return [f"init barriers: {s.count} from byte {s.byte_offset}{arrivals}{prefetch}"]
+            fence = "" if s.fenced else ", no fence"
+            return [f"init barriers: {s.count} from byte {s.byte_offset}{arrivals}{prefetch}{fence}"]
         case ExpectBytes():
             return [f"expect {s.nbytes} bytes on {_barrier(s.barrier)}"]
         case AddBytes():

@@ -41,6 +41,7 @@ from compiler.lower.tmem_ir import (
     Unpack,
     WaitTmemLoads,
 )
+from compiler.lower.tmem_meeting import meets_after_last_use
 
 # The allocation ------------------------------------------------------------------------------------------------------
 
@@ -60,11 +61,12 @@ def address(facts: Facts) -> Stmt:
     return TmemAddress(facts.smem.tmem_address)
 
 
-def freed(facts: Facts) -> tuple[Stmt, ...]:
-    """The first warp frees the allocation, once all that use it have come here with their loads and stores done."""
+def freed(facts: Facts, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The first warp frees the allocation at the end of the body, once all that use it have met with their loads and
+    stores done."""
     copies = (facts.sf.tensor(op.output) for op in facts.sf.ops if op.via.is_tmem)
     others = any(any(_holds_for_warps(facts, computing_threads(facts, t))[1:]) for t in copies)
-    meeting = (Sync(),) if others else ()
+    meeting = (Sync(),) if others and not meets_after_last_use(body) else ()
     return (*meeting, *_by_first_warp(facts, (TmemDeallocate(facts.tmem_placement.columns),)))
 
 

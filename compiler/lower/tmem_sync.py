@@ -65,6 +65,15 @@ class TmemHazards:
     read: frozenset[str] = frozenset()
     """Of those that warps exchange: read since the last barrier."""
 
+    def __or__(self, other: TmemHazards) -> TmemHazards:
+        return TmemHazards(
+            self.storing | other.storing,
+            self.landing | other.landing,
+            self.loading | other.loading,
+            self.unseen | other.unseen,
+            self.read | other.read,
+        )
+
     def before(self, e: TmemEffects) -> TmemNeeds:
         """What a piece with effects `e` needs first."""
         overwrites = e.stores | e.filled

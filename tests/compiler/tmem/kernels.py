@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from compiler.analysis.tmem.patterns import Shape
 from compiler.emulate.launch import Completion, Options
 from compiler.explicit.emulated import EmulatedExplicit, run_explicit
 from compiler.explicit.generate import generate_explicit
 from compiler.nvrtc import CompilePool
+from tests.compiler.analysis.test_tmem_patterns import bit_of
 from tests.compiler.analysis.tmem_cases import (
     ALL,
     Step,
@@ -122,6 +124,28 @@ def transposed_in_turns(turns: int, shape: Sequence[int] = (128, 2, 2)) -> Docum
     given["ops"][2] |= {"op": "permute", "dims": [0, 1, 3, 2]}
     steps = [*on(ALL, *types(None, "TIDx", "TIDy", "TIDz")), *on("tv2", dimsep(2)), *on(ALL[:3], inline(1))]
     return {**given, "schedule": steps}
+
+
+def exchanged(store: Shape, load: Shape, turns: int = 2) -> Document:
+    """[turns, 128, 32] is stored by one pattern and loaded by another, four registers at a time, by eight warps: those
+    of each subpartition read what the other one has stored, in columns that every turn uses again."""
+    bits = [("l", i) for i in range(6, -1, -1)] + [("c", i) for i in range(4, -1, -1)]
+
+    def loops(names: tuple[str, str], shape: Shape, group: int) -> list[Step]:
+        """[turns, warp, thread, loops.., registers], a bit of the columns being the group of four warps."""
+        registers = [bit_of(s) for s in reversed(shape.register_steps[:2])]
+        threads = [bit_of(s) for s in reversed(shape.thread_steps(4))]
+        warps = [("c", group), ("l", 6), ("l", 5)]
+        rest = [bit for bit in bits if bit not in (*registers, *threads, *warps)]
+        order = {bits.index(bit) + 1: n + 1 for n, bit in enumerate([*warps, *threads, *rest, *registers])}
+        merged = [merge(1)] * 2 + [merge(2)] * 4 + [merge(3 + len(rest))]
+        vector = on(names, vectorize(3 + len(rest)))
+        return [*on(names, reorder(order), *merged, *types(None, "TIDy", "TIDx")), *vector]
+
+    steps = [*on(ALL, *[split(1, 2)] * 6, *[split(8, 2)] * 4), *on("tv2", allocate(), dimsep(8))]
+    steps += [*loops(("tv1", "tv2"), store, 3), *loops(("tv3", "tv4"), load, 4), *on(ALL[:3], inline(1))]
+    steps = [s for s in steps if not (s.get("type") == "Vectorize" and s["tv"] in ("tv1", "tv4"))]
+    return document((turns, 128, 32), steps, name=f"{store.pattern} to {load.pattern}")
 
 
 def twice_through(columns: int, *more: Step, in_loops: bool = False) -> Document:
