@@ -104,7 +104,7 @@ from search.space.groups.tensor_memory import (
     without_hints,
 )
 from search.space.groups.tmem_layout import ThreadLoops, cut_by_words, move_by_words, place_in_tmem, stage_in_tmem
-from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, LaneExchange, exchange_of
+from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, LaneExchange, bits_of, exchange_of
 from search.space.knobs import KnobValue
 
 __all__ = [
@@ -166,6 +166,7 @@ __all__ = [
     "ThreadLoops",
     "TmemUse",
     "allocated_columns",
+    "bits_of",
     "block_fits",
     "cap",
     "columns_taken",

@@ -11,6 +11,8 @@ tmem_dimsep   of patterns of 16 lanes, what lies left of dimsep: "threads" alone
               the "halves" of what a thread has at a time as well, each in 16 lanes of a subpartition
 tmem_buffers  tiles of a persistent block that lie there at a time: all are loaded before the first is used. Stages of
               a circular buffer may not lie in tensor memory (nvFuser, circular buffers)
+tmem_rounds   times that a transposed tile goes there and back: three exchange whole warps, whose vectors may be single
+              elements
 tmem_store    words of 4 bytes that a thread stores at a time (tcgen05.st .x1 to .x128)
 tmem_load     the same of a load
 
@@ -58,6 +60,7 @@ KNOBS: Mapping[str, tuple[KnobValue, ...]] = {
     "tmem_pattern": PATTERNS,
     "tmem_dimsep": DIMSEPS,
     "tmem_buffers": (1, 2, 4),
+    "tmem_rounds": (1, 3),
     "tmem_store": WORDS_OF_AN_ACCESS,
     "tmem_load": WORDS_OF_AN_ACCESS,
 }

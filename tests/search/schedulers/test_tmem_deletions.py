@@ -49,6 +49,7 @@ BY_PATTERN: dict[str, dict[str, Any]] = {
     "16x256b": TILES | {"lanes_out": 8, "tile_in": 256, "tile_out": 32},
     "16x32bx2": TILES | {"lanes_out": 32, "tile_in": 32, "tile_out": 128},
 }
+WHOLE = {"vector_in": 1, "vector_out": 1, "lanes_out": 32, "tile_in": 128, "tile_out": 32, "tmem_rounds": 3}
 COLUMNS, HALVES = column_softmax((30, 128), 0, "f32"), column_softmax((70, 96), 0, "bf16")
 
 
@@ -103,6 +104,10 @@ OTHERS = [
     pytest.param(
         "tile2d", added_across((64, 256), (1, 0), also="permute"), BY_PATTERN["16x64b"] | {"tmem_pattern": "16x64b"},
         id="tiles of two sources", marks=LONG,
+    ),
+    pytest.param(
+        "tile2d", permuted((96, 131), (1, 0)),
+        BY_PATTERN["16x128b"] | WHOLE | {"tmem_pattern": "16x128b"}, id="tiles in rounds", marks=LONG,
     ),
 ]  # fmt: skip
 
