@@ -76,7 +76,7 @@ from compiler.lower.sync_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.tmem_ir import TmemCommit, TmemCopy
+from compiler.lower.tmem_ir import TmemCommit, TmemCopy, TmemShift
 from compiler.lower.traversal import expressions, walk
 
 ENTRY = "fusetune_kernel"
@@ -184,7 +184,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("bytes")
             case Declare() | Loop() | If() | Sync():
                 pass
-            case TmemCopy() | TmemCommit():
+            case TmemCopy() | TmemShift() | TmemCommit():
                 used.add("tmem_copy")
             case _:
                 used |= {"tmem", "shared"}

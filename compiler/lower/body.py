@@ -51,7 +51,7 @@ from compiler.lower.sync_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.tensor_memory import address, allocated, declared_words, freed, landed, lower_tile_copy, warps
+from compiler.lower.tensor_memory import address, allocated, by_tensor_cores, declared_words, freed, landed, warps
 from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
 from compiler.lower.tmem_sync import TmemHazards, TmemNeeds
@@ -74,7 +74,7 @@ class _Lowering:
     exchanges: dict[str, int] = field(default_factory=dict)
     """Reduction over a cluster -> the number of its first barrier."""
     tiles: dict[str, int] = field(default_factory=dict)
-    """Tensor that tiles are copied to in tensor memory -> the number of its barrier."""
+    """Tensor in tensor memory that the tensor cores fill -> the number of its barrier."""
     arrivals: list[int] = field(default_factory=list)
     """Threads that ask for the copies of each barrier."""
 
@@ -98,7 +98,9 @@ class _Lowering:
         if self.barriers:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
             arrivals = self.arrivals if any(n != 1 for n in self.arrivals) else ()
-            fenced = self.barriers > len(self.tiles)  # tiles from shared memory have the fence of what is written there
+            # Tiles from shared memory have the fence of what is written there.
+            under_a_fence = sum(op.via is CopyVia.CP_TMEM for op in self.facts.sf.ops)
+            fenced = self.barriers > under_a_fence
             first = self.facts.smem.barrier_offset
             out.append(InitBarriers(first, self.barriers, maps, tuple(arrivals), fenced))
         out += allocated(self.facts) if has_tensor_memory else ()
@@ -136,7 +138,7 @@ class _Lowering:
                     stages = self.facts.folds[node.tensor].stages
                     self.barriers += stages
                     self.arrivals += [1] * stages
-                case Leaf(op=op) if op.via is CopyVia.CP_TMEM:
+                case Leaf(op=op) if op.via.by_tensor_cores:
                     self.tiles[op.output] = self.barriers
                     self.barriers += 1
                     self.arrivals.append(1)
@@ -242,9 +244,9 @@ class _Lowering:
         return op is not None and op.via.is_bulk and self.is_store(name)
 
     def leaf(self, node: Leaf, scope: Scope) -> list[Stmt]:
-        if node.op.via is CopyVia.CP_TMEM:
+        if node.op.via.by_tensor_cores:
             first = self.facts.smem.barrier_offset + BARRIER_BYTES * self.tiles[node.op.output]
-            return list(lower_tile_copy(self.facts, node.op, Barrier(const(first)), scope.count(scope.depth)))
+            return list(by_tensor_cores(self.facts, node.op, Barrier(const(first)), scope.count(scope.depth)))
         statements = in_stages(self.facts, lower_leaf(self.facts, node.op, scope), scope)
         if scope.elected or not self.is_bulk_store(node.op.output):
             return list(statements)

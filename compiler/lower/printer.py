@@ -83,6 +83,7 @@ from compiler.lower.tmem_ir import (
     TmemFenceBefore,
     TmemLoad,
     TmemRelinquish,
+    TmemShift,
     TmemStmt,
     TmemStore,
     Unpack,
@@ -241,6 +242,8 @@ def _on_tensor_memory(s: TmemStmt) -> str:
             return f"tmem copy {_tmem(s.target)} = {_shared(s.source)}, {rows}"
         case TmemCommit():
             return f"tmem commit {_barrier(s.barrier)}"
+        case TmemShift():
+            return f"tmem shift rows at {_tmem(s.rows)}"
         case Unpack():
             return f"unpack {_reg(s.target)} = {_reg(s.source)}, {s.nbytes} bytes"
         case WaitTmemLoads():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
 from compiler.lower.sync_ir import Sync
-from compiler.lower.tmem_ir import TmemCommit, TmemCopy, TmemLoad, TmemStore, WaitTmemLoads, WaitTmemStores
+from compiler.lower.tmem_ir import TmemCommit, TmemCopy, TmemLoad, TmemShift, TmemStore, WaitTmemLoads, WaitTmemStores
 
 
 def meets_after_last_use(body: tuple[Stmt, ...]) -> bool:
@@ -22,7 +22,9 @@ def _last(body: tuple[Stmt, ...]) -> bool | None:
         match s:
             case Sync():
                 return True
-            case TmemLoad() | TmemStore() | TmemCopy() | TmemCommit() | WaitTmemLoads() | WaitTmemStores():
+            case (
+                TmemLoad() | TmemStore() | TmemCopy() | TmemShift() | TmemCommit() | WaitTmemLoads() | WaitTmemStores()
+            ):
                 return False
             case If():
                 ways = _last(s.then), _last(s.orelse)

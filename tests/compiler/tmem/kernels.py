@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,27 @@ def tiles(columns: int, dtype: str = "float32", turns: int = 1, *, row_bytes: in
     steps += [*on("t", *types(None, None, "Bulk", "Bulk")), *on(("q", "y"), *types(None, "TIDx"), split(2, row))]
     steps += [*on("q", vectorize(3)), *on(("s", "t", "q"), inline(1))]
     return {"name": "tiles", "tensors": tensors, "ops": ops, "inputs": ["x"], "outputs": ["y"], "schedule": steps}
+
+
+def resize(axis: int, left: int, right: int) -> Step:
+    return {"do": "resize", "axis": axis, "left": left, "right": right}
+
+
+def shifted(columns: int, dtype: str = "float32", turns: int = 1, subpartitions: int = 4) -> Document:
+    """31 rows of each subpartition are stored to its lanes 0 to 30, shifted, and loaded from lanes 1 to 31."""
+    nbytes = {"float32": 4, "float16": 2, "int8": 1, "float64": 8}[dtype]
+    memories = {"x": "global", "r": "local", "t": "tensor", "u": "tensor", "q": "local", "y": "global"}
+    shape = [turns, subpartitions, 31, columns]
+    tensors = {n: {"shape": shape, "dtype": dtype, "memory": m} for n, m in memories.items()}
+    names, vias = list(memories), {"t": "st_tmem", "u": "shift_tmem", "q": "ld_tmem"}
+    ops = [
+        {"op": "set", "in": [source], "out": name} | ({"via": vias[name]} if name in vias else {})
+        for source, name in pairwise(names)
+    ]
+    lanes = {"do": "set_allocation_domain", "axes": "loop", "contiguity": True, "transforms": [resize(2, 1, 0)]}
+    steps = [*on(("r", "t"), resize(2, 0, 1)), *on("t", allocate(), dimsep(3)), *on("u", lanes, dimsep(3))]
+    steps += [*on(("q", "y"), resize(2, 1, 0)), *on(("r", "t", "q", "y"), merge(1), *types(None, "TIDx"))]
+    steps += on("u", split(3, 32 // nbytes), reorder({3: 2, 2: 3}), *types(None, None, None, "Bulk", "Bulk"))
+    steps += on(("t", "q"), split(2, max(1, 4 // nbytes)), vectorize(3))
+    steps += on(("r", "t", "u", "q"), inline(1))
+    return {"name": "shifted", "tensors": tensors, "ops": ops, "inputs": ["x"], "outputs": ["y"], "schedule": steps}

@@ -28,6 +28,7 @@ from tests.compiler.tmem.kernels import (
     copy_of,
     exchanged,
     of_type,
+    shifted,
     sum_of_two,
     tiles,
     transposed_in_turns,
@@ -48,6 +49,7 @@ CASES: dict[str, Document] = {
     "narrow": of_type("int8", 16),
     "columns used again": twice_through(8),
     "tiles in turns": tiles(8, turns=3),
+    "shifted in turns": shifted(8, turns=3),
 }
 
 
