@@ -109,6 +109,12 @@ class Space:
         part = Space(self.name, tuple(k for k in self.knobs if k.name in read), tuple(some))
         return (part.points - part.legal) * (self.points // part.points)
 
+    def legal_by(self, name: str) -> dict[KnobValue, int]:
+        """For each value of one knob, exactly how many legal points have it."""
+        knob = next(knob for knob in self.knobs if knob.name == name)
+        only = ((v, tuple(Knob(name, (v,)) if k is knob else k for k in self.knobs)) for v in knob.values)
+        return {value: replace(self, knobs=knobs).legal for value, knobs in only}
+
     @property
     def reachable(self) -> Space:
         """The space; without advice, where that leaves nothing to draw."""
