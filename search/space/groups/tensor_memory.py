@@ -48,6 +48,7 @@ from search.space.groups.occupancy import blocks_promised
 from search.space.groups.tmem_layout import DIMSEPS, HALVES, THREADS
 from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, exchange_of, least_words
 from search.space.knobs import Knob, KnobValue, powers_of_two
+from search.space.space import Space
 
 NO_TMEM, STREAMS, VALUES, TRANSPOSE = "none", "streams", "values", "transpose"
 
@@ -78,6 +79,18 @@ def tmem_knobs(uses: tuple[str, ...], *others: str) -> tuple[Knob, ...]:
 def is_kept_there(point: Mapping[str, Any]) -> bool:
     """Whether a point keeps anything in tensor memory."""
     return bool(point.get("tmem", NO_TMEM) != NO_TMEM)
+
+
+def parts_in_tmem(space: Space) -> list[Space]:
+    """The parts of a space whose points keep something in tensor memory: one for each use, of several launches one for
+    each use of each of them."""
+    knobs = [knob for knob in space.knobs if knob.name.rpartition(".")[2] == "tmem"]
+    return [space.having({knob.name: value}) for knob in knobs for value in knob.values if value != NO_TMEM]
+
+
+def part_without_tmem(space: Space) -> Space:
+    """The part whose points keep nothing there."""
+    return space.having({knob.name: NO_TMEM for knob in space.knobs if knob.name.rpartition(".")[2] == "tmem"})
 
 
 def unused_knobs() -> list[Constraint]:

@@ -52,7 +52,7 @@ from search.space.schedulers.column_space import column_space
 from search.space.schedulers.column_staging import stage_each, stageable, tile_types
 from search.space.schedulers.column_tmem import put_in_tmem
 from search.space.schedulers.column_words import straddling
-from search.space.schedulers.pointwise_body import narrows_in_pairs, widens_in_pairs
+from search.space.schedulers.pointwise_body import complete_vectors, narrows_in_pairs, widens_in_pairs
 from search.space.space import Space
 
 P = ParallelType
@@ -98,6 +98,7 @@ class _ColumnTrace:
         if self.point["load"] == WORDS:
             self.words = straddling(self.form, self.b.sf, self.point["columns"], self.point["vector"])
         self.staged: list[str] = []
+        self.whole_steps: frozenset[str] = frozenset()
         self.cluster = int(self.point["cluster"])
         self.row_at = 4 + (self.cluster > 1)
         """Position of the rows in flight: right of blocks, cluster, steps and threads."""
@@ -251,6 +252,7 @@ class _ColumnTrace:
     def inline(self) -> None:
         """Where tensors are computed: once a block, ahead of a step's rows, for all lanes of a row, or lane by lane."""
         b = self.b
+        self.whole_steps = self.complete_steps()
         positions: dict[int, list[str]] = {}
         for op in b.sf.ops:
             if not self.is_global(op.output):
@@ -265,6 +267,16 @@ class _ColumnTrace:
             return self.row_at - (3 if self.point["reuse"] == SHARED else 2)
         if is_reduction(op) or not is_full(b.sf, b.tensor(name)) or name in self.passes.kept:
             return 1
-        if name in self.loads or op.via.is_tmem or name in self.in_tmem.values():
+        if name in self.loads or name in self.whole_steps:
             return self.row_at
         return self.row_at + (1 if any(self.is_global(c.output) for c in b.sf.consumers(name)) else 2)
+
+    def complete_steps(self) -> frozenset[str]:
+        """Of columns in tensor memory, what goes there and comes back, and what is read both before and after: tensors
+        whose readers begin when a thread has computed its rows of a step."""
+        if not self.in_tmem:
+            return frozenset()
+        b = self.b
+        ops = [op for op in b.sf.ops if is_full(b.sf, b.tensor(op.output)) or is_reduction(op)]
+        there_and_back = {*self.in_tmem.values(), *(op.output for op in ops if op.via.is_tmem)}
+        return frozenset(complete_vectors(ops, {*self.loads, *there_and_back}) - self.loads)

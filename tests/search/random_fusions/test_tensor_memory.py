@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from random import Random
 
 import pytest
 
 from compiler.errors import IllegalSchedule, Unsupported
 from compiler.nvrtc import CompilePool
-from search.space.groups import STREAMS, TRANSPOSE, is_kept_there
-from search.space.knobs import Knob, KnobValue
+from search.space.groups import STREAMS, TRANSPOSE, parts_in_tmem
+from search.space.knobs import KnobValue
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
@@ -31,21 +30,13 @@ def pool() -> Iterator[CompilePool]:
 
 
 def with_tmem(space: Space) -> Iterator[Space]:
-    """The parts of a space whose points, or one launch of theirs, keep something in tensor memory: one for each use,
-    and one of tiles that go there three times."""
-    for knob in space.knobs:
-        prefix, dot, name = knob.name.rpartition(".")
-        for value in knob.values if name == "tmem" else ():
-            if is_kept_there({"tmem": value}):
-                there = having(space, knob.name, value)
-                yield there
-                if value == TRANSPOSE:
-                    yield having(there, f"{prefix}{dot}tmem_rounds", 3)
-
-
-def having(space: Space, name: str, value: KnobValue) -> Space:
-    """The points that have this value of a knob."""
-    return replace(space, knobs=tuple(Knob(name, (value,)) if knob.name == name else knob for knob in space.knobs))
+    """The parts of a space whose points keep something in tensor memory; and of tiles, those that go there thrice."""
+    for part in parts_in_tmem(space):
+        yield part
+        for knob in part.knobs:
+            launch, dot, name = knob.name.rpartition(".")
+            if name == "tmem" and knob.values == (TRANSPOSE,):
+                yield part.having({f"{launch}{dot}tmem_rounds": 3})
 
 
 def kernel_with_tmem(case: Case, seed: int, pool: CompilePool) -> Kernel | None:

@@ -19,6 +19,7 @@ from search.proof.verify.inputs import RANDOM
 from search.space.groups import PATTERNS
 from tests.search.schedulers.column_fusions import batch_norm, column_sum, log_sum_exp, softmax
 from tests.search.schedulers.points import generated, point_of, scheduler_named
+from tests.search.schedulers.row_fusions import spread
 
 ARCH = "sm_100a"
 
@@ -81,6 +82,7 @@ def test_columns_by_every_pattern(pattern: str, dimsep: str, pool: CompilePool) 
     ("fusion", "point"),
     [
         pytest.param(softmax((100, 128), 0, "f32"), VALUES, id="values"),
+        pytest.param(spread((100, 128), 0), VALUES, id="a value of what is read again"),
         pytest.param(
             softmax((70, 96), 0, "bf16"),
             VALUES | {"vector": 8, "threads_x": 16, "threads_y": 8, "load": "tma", "reuse": "shared"},

@@ -21,7 +21,7 @@ from search.space.groups import PATTERNS
 from search.space.groups.tmem_layout import DIMSEPS
 from tests.search.schedulers.fusions import add
 from tests.search.schedulers.points import generated, point_of, scheduler_named
-from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax
+from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax, spread
 
 ARCH = "sm_100a"
 
@@ -175,6 +175,26 @@ def test_what_is_kept_of_rows(fusion: Fusion, point: dict[str, Any], pattern: st
         right(generated("row", fusion, ARCH, SM_COUNT, **chosen), pool)
         return
     expect_right_on_both_sides("row", fusion, chosen, pool)
+
+
+@pytest.mark.parametrize(
+    ("fusion", "point"),
+    [
+        pytest.param(softmax((40, 500), (1,), "bf16"), {"threads": 32, "rows": 2, "unroll": 2}, id="rows of a warp"),
+        pytest.param(
+            spread((3, 2048)),
+            {"tmem": "values", "keep": "shared", "keep_values": "yes"},
+            id="a value of what is read again",
+        ),
+    ],
+)
+def test_short_rows_stay_in_tensor_memory(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:
+    """They are not read again, as they would be without."""
+    chosen = ROW | point
+    assert not refused("row", fusion, chosen)
+    right(generated("row", fusion, ARCH, SM_COUNT, **chosen), pool)
+    if chosen["tmem"] == "streams":
+        assert "threads_cover_the_tile" in refused("row", fusion, chosen | {"tmem": "none"})
 
 
 def test_a_value_that_is_kept_is_computed_once() -> None:
