@@ -107,6 +107,9 @@ TMEM_LEAST_COLUMNS = 32
 """The smallest number of columns that can be allocated (PTX, tcgen05.alloc)."""
 TMEM_SUBPARTITIONS = 4
 """Warp w of a block reaches lanes 32 * (w % 4) to 32 * (w % 4) + 31 (PTX, tcgen05 data access restrictions)."""
+TMEM_SHIFT_ROWS, TMEM_SHIFT_BYTES, TMEM_SHIFT_LANES = 31, 32, 1
+"""Rows of a subpartition that a shift moves, bytes of each, and lanes that they move by (PTX, tcgen05.shift: .down,
+.31x256b). Which way down is no figure of the manual says: `benchmarks.blackwell.first_day` asks a card."""
 TMEM_ACCESS_REGISTERS = 128
 """Registers of a thread in one access (PTX, tcgen05.ld)."""
 TMEM_ACCESS_SPARE_REGISTERS, TMEM_ACCESS_FEW_REGISTERS = 18, 4

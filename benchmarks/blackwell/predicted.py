@@ -27,14 +27,15 @@ from compiler.pipeline import Generated, artifact, generate
 from search.cli.load import Named, load_many
 from search.cost.predicting import predictor, refiner
 from search.proof.emulated.check import verify
-from search.space.groups import is_kept_there
+from search.space.groups import part_without_tmem, parts_in_tmem
+from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
 
 SUITE = Path(__file__).parents[1] / "suite" / "suite_public.json"
 
-SPARE = 32
-"""Points drawn for each that is predicted: most of a large space keep nothing in tensor memory, or are refused."""
+SPARE = 4
+"""Points drawn for each that is predicted: the whole model refuses some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,6 @@ class PredictedGain:
 HEAD = f"{'fusion':38} cols  {'accesses':24} {'with, us':>10} {'without':>10}  (predicted)"
 
 
-def keeps_some(candidate: Candidate) -> bool:
-    """Whether a schedule, or a launch of it, keeps something in tensor memory."""
-    return any(is_kept_there({"tmem": value}) for name, value in candidate.point if name.rpartition(".")[2] == "tmem")
-
-
 def rows(
     fusions: Iterable[Named], card: Card, drawn: int, pool: CompilePool, *, prove: bool
 ) -> Iterator[PredictedGain]:
@@ -86,19 +82,23 @@ def rows(
         except Unsupported as refused:
             print(f"{named.name}: left out. {refused}", file=sys.stderr)
             continue
-        every = plan.sample(drawn * SPARE, seed=0)
-        kinds = [[c for c in every if keeps_some(c) == wanted] for wanted in (True, False)]
+        spaces = plan.searchable
+        kinds = (
+            [(name, part) for name, space in spaces.items() for part in parts_in_tmem(space)],
+            [(name, part_without_tmem(space)) for name, space in spaces.items()],
+        )
         with_tmem, without = (_drawn(plan, kind, card, drawn) for kind in kinds)
         yield PredictedGain(
             named.name, _best(with_tmem, card, pool, prove=prove), _best(without, card, pool, prove=False)
         )
 
 
-def _drawn(plan: Plan, candidates: Sequence[Candidate], card: Card, drawn: int) -> list[tuple[Candidate, Generated]]:
-    """The first legal ones, what is predicted to be fastest first."""
+def _drawn(plan: Plan, parts: Sequence[tuple[str, Space]], card: Card, drawn: int) -> list[tuple[Candidate, Generated]]:
+    """Legal points of all these parts of spaces of schedulers, what is predicted to be fastest first."""
     predict = predictor(card)
     found: list[tuple[float, Candidate, Generated]] = []
-    for candidate in Random(0).sample(list(candidates), len(candidates)):
+    every = [Candidate.of(name, point) for name, part in parts for point in part.sample(drawn * SPARE, seed=0)]
+    for candidate in Random(0).sample(every, len(every)):
         if len(found) == drawn:
             break
         try:

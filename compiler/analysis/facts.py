@@ -21,6 +21,7 @@ from compiler.analysis.sync.sync import SyncNeeds, sync_of
 from compiler.analysis.tma.bulk_run import BulkRun, infer_bulk_run
 from compiler.analysis.tma.tensor_map import TensorMapCopy, coordinates, infer_tensor_map
 from compiler.analysis.tmem.placement import TmemPlacement, place_tensor_memory
+from compiler.analysis.tmem.row_shift import TmemRowShift, infer_shift
 from compiler.analysis.tmem.tile_copy import TmemTileCopy, infer_tile_copy
 from compiler.analysis.tmem.tmem import TensorMemoryPlan, plan_tensor_memory
 from compiler.ir.domain import ScheduledFusion
@@ -67,6 +68,12 @@ class Facts:
         """By output name: the tile of each copy from shared to tensor memory."""
         ops = (op for op in self.sf.ops if op.via is CopyVia.CP_TMEM)
         return {op.output: infer_tile_copy(self.sf, self.graph, op) for op in ops}
+
+    @cached_property
+    def tmem_shifts(self) -> dict[str, TmemRowShift]:
+        """By output name: the rows that each copy inside tensor memory shifts."""
+        ops = (op for op in self.sf.ops if op.via is CopyVia.SHIFT_TMEM)
+        return {op.output: infer_shift(self.sf, self.graph, op) for op in ops}
 
     @cached_property
     def tmem_placement(self) -> TmemPlacement:

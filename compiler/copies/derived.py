@@ -37,7 +37,7 @@ from compiler.ir.expr import Expr, Var, var
 from compiler.ir.id_exprs import Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import MOVES
-from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+from compiler.ir.tensor import TensorOp, TensorView
 
 THREADS = (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ)
 MOST_ALIGN = 1024
@@ -99,7 +99,7 @@ def derive_copy(sf: ScheduledFusion, op: TensorOp) -> ScheduledCopy:
     """
     if op.kind not in MOVES or len(op.tensor_inputs) != 1:
         raise TileError(op.output, f"operator {op.kind}", "a copy, permute or broadcast", "Derive tiles of copies.")
-    if op.via is CopyVia.CP_TMEM:
+    if op.via.by_tensor_cores:
         found = f"via {op.via}, whose tiles lie as the tensor cores take them"
         raise TileError(op.output, found, "a copy by threads or by the copy engine", "Read what tensor memory holds.")
     sf = with_types_of_their_loops(sf)

@@ -35,11 +35,12 @@ class Path(StrEnum):
     LD_TMEM = "tcgen05.ld"
     ST_TMEM = "tcgen05.st"
     CP_TMEM = "tcgen05.cp"
+    SHIFT_TMEM = "tcgen05.shift"
 
     @property
     def is_bulk(self) -> bool:
         """True where one thread asks, and no thread moves: the copy engine does, or the tensor cores."""
-        return self in (Path.TMA, Path.BULK_1D, Path.CP_TMEM)
+        return self in (Path.TMA, Path.BULK_1D, Path.CP_TMEM, Path.SHIFT_TMEM)
 
     @property
     def is_matrix(self) -> bool:
@@ -58,9 +59,11 @@ JOINED: dict[Path, tuple[tuple[MemoryType, MemoryType], ...]] = {
     Path.LD_TMEM: ((_T, _L),),
     Path.ST_TMEM: ((_L, _T),),
     Path.CP_TMEM: ((_S, _T),),
+    Path.SHIFT_TMEM: ((_T, _T),),
 }
 """From and to which memories each instruction moves, the one with the least work for the threads first (PTX ISA,
-cp.async.bulk, cp.async.bulk.tensor, cp.async, ldmatrix, stmatrix, ld and st, tcgen05.ld, tcgen05.st, tcgen05.cp)."""
+cp.async.bulk, cp.async.bulk.tensor, cp.async, ldmatrix, stmatrix, ld and st, tcgen05.ld, tcgen05.st, tcgen05.cp,
+tcgen05.shift)."""
 
 _PATHS = {
     CopyVia.PLAIN: Path.VECTOR,
@@ -70,6 +73,7 @@ _PATHS = {
     CopyVia.ST_TMEM: Path.ST_TMEM,
     CopyVia.LD_TMEM: Path.LD_TMEM,
     CopyVia.CP_TMEM: Path.CP_TMEM,
+    CopyVia.SHIFT_TMEM: Path.SHIFT_TMEM,
     CopyVia.LDMATRIX: Path.LDMATRIX,
     CopyVia.STMATRIX: Path.STMATRIX,
 }

@@ -76,7 +76,7 @@ from compiler.lower.sync_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.tmem_ir import TmemCommit, TmemCopy
+from compiler.lower.tmem_ir import TmemCommit, TmemCopy, TmemShift
 from compiler.lower.traversal import expressions, walk
 from compiler.lower.whole_ir import Divisor, WholeNumber
 
@@ -189,7 +189,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("bytes")
             case Declare() | Loop() | If() | Sync():
                 pass
-            case TmemCopy() | TmemCommit():
+            case TmemCopy() | TmemShift() | TmemCommit():
                 used.add("tmem_copy")
             case _:
                 used |= {"tmem", "shared"}
@@ -429,6 +429,6 @@ def _init_barriers(s: InitBarriers) -> list[str]:
         "if (ft_is_elected()) {",
         *(f"  ft_prefetch_tensor_map(&{name});" for name in s.tensor_maps),
         *(f"  ft_mbarrier_init(smem + {s.byte_offset + 8 * i}u, {n}u);" for i, n in enumerate(arrivals)),
-        "  ft_fence_mbarrier_init();",
+        *(["  ft_fence_mbarrier_init();"] if s.fenced else []),
         "}",
     ]

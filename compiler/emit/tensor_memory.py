@@ -18,6 +18,7 @@ from compiler.lower.tmem_ir import (
     TmemFenceBefore,
     TmemLoad,
     TmemRelinquish,
+    TmemShift,
     TmemStmt,
     TmemStore,
     Unpack,
@@ -44,6 +45,8 @@ def on_tensor_memory(s: TmemStmt) -> str:
         case TmemCopy():
             tile = f"smem + u32({total(s.source.byte_offset)}), {s.leading}u, {s.stride}u"
             return f"ft_tmem_copy_128x{8 * s.row_bytes}b({_address(s.target)}, {tile});"
+        case TmemShift():
+            return f"ft_tmem_shift({_address(s.rows)});"
         case TmemCommit():
             return f"ft_tmem_commit(smem + u32({total(s.barrier.byte_offset)}));"
         case Unpack():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.analysis.tmem.allocation import shifted_from
 from compiler.analysis.tmem.tmem import Pattern, TensorMemoryPlan
 from compiler.arch import TMEM_COLUMNS, TMEM_LANES, TMEM_SUBPARTITIONS
 from compiler.explain.names import axes_names, counted
@@ -23,11 +24,14 @@ _PATTERNS = {
 
 def tensor_memory_words(sf: ScheduledFusion, plan: TensorMemoryPlan) -> Iterator[str]:
     """Lines on the whole plan; nothing where no tensor is in tensor memory."""
+    shifted = shifted_from(sf)
     for one in plan.tensors:
         t = sf.tensor(one.tensor)
         yield f"{t.name}: in tensor memory, {one.lanes} of {TMEM_LANES} lanes x {one.columns} columns of 4 bytes"
         yield from (f"  {line}" for line in _domain(t))
-        if one.allocated_columns is None:
+        if t.name in shifted:
+            yield f"  shifted from {shifted[t.name]}: every row to the next lane, in the same columns"
+        elif one.allocated_columns is None:
             yield f"  allocated: no, there are {TMEM_COLUMNS} columns"
         else:
             yield f"  allocated: {counted(one.allocated_columns, 'column')}, a power of two of at least 32"

@@ -23,6 +23,7 @@ class CopyVia(StrEnum):
     ST_TMEM = "st_tmem"
     LD_TMEM = "ld_tmem"
     CP_TMEM = "cp_tmem"
+    SHIFT_TMEM = "shift_tmem"
     LDMATRIX = "ldmatrix"
     STMATRIX = "stmatrix"
 
@@ -34,7 +35,13 @@ class CopyVia(StrEnum):
     @property
     def takes_tiles(self) -> bool:
         """True where one thread asks for all that Bulk axes span: of the copy engine, or of the tensor cores."""
-        return self.is_bulk or self is CopyVia.CP_TMEM
+        return self.is_bulk or self.by_tensor_cores
+
+    @property
+    def by_tensor_cores(self) -> bool:
+        """True where the tensor cores move what one thread asks for, from shared to tensor memory or inside it, and an
+        mbarrier tells when it is there."""
+        return self in (CopyVia.CP_TMEM, CopyVia.SHIFT_TMEM)
 
     @property
     def is_matrix(self) -> bool:

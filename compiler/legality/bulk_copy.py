@@ -39,7 +39,7 @@ def bulk_axes_are_of_bulk_copies(s: Schedule) -> Iterator[Violation]:
                 "bulk_axes_are_of_bulk_copies",
                 f"{t.name}: {t.bulk_axes[0]}",
                 "an input" if op is None else f"computed by {op.kind} (via {op.via})",
-                "the output of a copy via tma, bulk1d or cp_tmem",
+                "the output of a copy via tma, bulk1d, cp_tmem or shift_tmem",
                 "Mark the axes of the copy's output Bulk.",
             )
 

@@ -19,9 +19,10 @@ _L, _T = MemoryType.LOCAL, MemoryType.TENSOR
 @model_rule
 def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Violation]:
     """Bulk copies move data between global and shared memory, cp.async from global to shared memory, ldmatrix from
-    shared memory to registers and stmatrix back, tensor-memory stores and loads between registers and tensor memory;
+    shared memory to registers and stmatrix back, tensor-memory stores and loads between registers and tensor memory,
+    tiles from shared to tensor memory, and shifts inside it;
     each only copies, and a multicast repeats what it copies along a broadcast. Any other operator reads and writes
-    everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async, ldmatrix, stmatrix, tcgen05.st, tcgen05.ld)"""
+    everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async, ldmatrix, stmatrix, tcgen05)"""
     for op in s.sf.ops:
         rule, where = "copies_join_the_memories_of_their_instruction", f"{op.output} (via {op.via})"
         memories = [s.sf.tensor(name).memory for name in op.tensor_inputs]

@@ -24,7 +24,6 @@ from compiler.arch import (
 from compiler.errors import Kept, Violation
 from compiler.ir.domain import extents
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule, model_rule, rule
 
 Breaches = Iterator[Violation | Kept]
@@ -34,7 +33,7 @@ Breaches = Iterator[Violation | Kept]
 def tmem_copies_keep_the_element_type(s: Schedule) -> Breaches:
     """The tensors on both sides of a tensor-memory copy have one element type (nvFuser, tensor memory)."""
     for op in s.sf.ops:
-        if not op.via.is_tmem and op.via is not CopyVia.CP_TMEM:
+        if not op.via.is_tmem and not op.via.by_tensor_cores:
             continue
         out = s.sf.tensor(op.output).dtype
         for name in op.tensor_inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -50,10 +51,10 @@ from compiler.lower.sync_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.tensor_memory import address, allocated, declared_words, freed, landed, lower_tile_copy, warps
+from compiler.lower.tensor_memory import address, allocated, by_tensor_cores, declared_words, freed, landed, warps
 from compiler.lower.thread_predicates import issuers, issuing_threads
 from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
-from compiler.lower.tmem_sync import TmemNeeds
+from compiler.lower.tmem_sync import TmemHazards, TmemNeeds
 from compiler.lower.traversal import map_exprs
 from compiler.lower.turns import turns_of
 from compiler.lower.warp_specialized import meets_in_turns, parts_of, readers
@@ -73,7 +74,7 @@ class _Lowering:
     exchanges: dict[str, int] = field(default_factory=dict)
     """Reduction over a cluster -> the number of its first barrier."""
     tiles: dict[str, int] = field(default_factory=dict)
-    """Tensor that tiles are copied to in tensor memory -> the number of its barrier."""
+    """Tensor in tensor memory that the tensor cores fill -> the number of its barrier."""
     arrivals: list[int] = field(default_factory=list)
     """Threads that ask for the copies of each barrier."""
 
@@ -89,14 +90,19 @@ class _Lowering:
             body.append(self.wait_stores())
         has_tensor_memory = self.facts.tmem_placement.columns > 0
         if has_tensor_memory:
-            body += [*self.wait_tensor_memory(hazards.tmem.at_end()), *freed(self.facts)]
+            body += self.wait_tensor_memory(hazards.tmem.at_end())
+            body += freed(self.facts, tuple(body))
         if (parts := parts_of(self.facts)) is not None:
             body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
         out: list[Stmt] = []
         if self.barriers:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
             arrivals = self.arrivals if any(n != 1 for n in self.arrivals) else ()
-            out.append(InitBarriers(self.facts.smem.barrier_offset, self.barriers, maps, tuple(arrivals)))
+            # Tiles from shared memory have the fence of what is written there.
+            under_a_fence = sum(op.via is CopyVia.CP_TMEM for op in self.facts.sf.ops)
+            fenced = self.barriers > under_a_fence
+            first = self.facts.smem.barrier_offset
+            out.append(InitBarriers(first, self.barriers, maps, tuple(arrivals), fenced))
         out += allocated(self.facts) if has_tensor_memory else ()
         if self.barriers or (has_tensor_memory and warps(self.facts) > 1):
             out.append(Sync())
@@ -132,7 +138,7 @@ class _Lowering:
                     stages = self.facts.folds[node.tensor].stages
                     self.barriers += stages
                     self.arrivals += [1] * stages
-                case Leaf(op=op) if op.via is CopyVia.CP_TMEM:
+                case Leaf(op=op) if op.via.by_tensor_cores:
                     self.tiles[op.output] = self.barriers
                     self.barriers += 1
                     self.arrivals.append(1)
@@ -165,11 +171,15 @@ class _Lowering:
         last = [(self.last_reader(nodes, loads), loads) for loads in used_up or ()]
         for number, node in enumerate(nodes):
             effects = self.effects.of(node)
-            needs = self.needs(hazards, effects)
+            inside = self.met_inside(node, scope, hazards)
+            before = Hazards(tmem=hazards.tmem) if inside is not None else hazards
+            needs = self.needs(before, effects)
             out += self.meet(needs, scope, node)
-            hazards = hazards.after(effects, needs)
+            hazards = before.after(effects, needs)
+            if isinstance(node, Nested) and inside is not None:
+                hazards = hazards | self.left_open(node.body, inside)
             out += self.declarations(node, scope)
-            out += self.node(node, scope, fence_loads=needs.fence_loads)
+            out += self.node(node, scope, inside or Hazards(), fence_loads=needs.fence_loads)
             for _, loads in (found for found in last if found[0] == number):
                 out += self.free(loads, scope)
         return out, hazards
@@ -180,13 +190,35 @@ class _Lowering:
         reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores) & frozenset(loads.tensors)]
         return reading[-1] if reading else len(nodes) - 1
 
-    def left_open(self, nodes: tuple[Node, ...]) -> Hazards:
-        """Hazards at the end of an iteration, which the next one starts with."""
-        hazards = Hazards()
+    def left_open(self, nodes: tuple[Node, ...], hazards: Hazards | None = None) -> Hazards:
+        """Hazards at the end of an iteration, which the next one starts with; `hazards` are open at its begin."""
+        *_, (_, end) = ((None, hazards or Hazards()), *self.through(nodes, hazards or Hazards()))
+        return end
+
+    def through(self, nodes: tuple[Node, ...], hazards: Hazards) -> Iterator[tuple[Needs, Hazards]]:
+        """What each piece of a body needs, and the hazards after it."""
         for node in nodes:
             effects = self.effects.of(node)
-            hazards = hazards.after(effects, self.needs(hazards, effects))
-        return hazards
+            needs = self.needs(hazards, effects)
+            hazards = hazards.after(effects, needs)
+            yield needs, hazards
+
+    def met_inside(self, node: Node, scope: Scope, hazards: Hazards) -> Hazards | None:
+        """Of the hazards before a loop those of shared memory, if every turn meets them anyway, since the turn before
+        leaves open what needs as much: nothing then stands before the loop. None otherwise."""
+        if not isinstance(node, Nested) or has_loads(node) or all(map(self.has_one_issuer, ops_of(node))):
+            return None
+        shared = replace(hazards, tmem=TmemHazards())
+        if self.needs(shared, self.effects.of(node)) == Needs() or not self.turns(node, scope):
+            return None
+        own = self.left_open(node.body)
+        both = own | shared
+        alike = zip(self.through(node.body, own), self.through(node.body, both), strict=True)
+        return shared if all(one == other for (one, _), (other, _) in alike) else None
+
+    def turns(self, node: Nested, scope: Scope) -> bool:
+        """Whether a loop has a turn, wherever it is come to."""
+        return self.trip(node, Var(f"k{node.group}", node.extent), scope)[0].lo > 0
 
     def needs(self, hazards: Hazards, effects: Effects) -> Needs:
         """What must come first; a wait for one load is a wait for all that share its barrier."""
@@ -194,15 +226,16 @@ class _Lowering:
         loads = frozenset(other for name in needs.wait_loads for other in self.ring[name][0].tensors)
         return replace(needs, wait_loads=loads)
 
-    def node(self, node: Node, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
-        """Statements of one piece. `fence_loads`: its bulk loads overwrite what threads have read without a fence."""
+    def node(self, node: Node, scope: Scope, inside: Hazards, *, fence_loads: bool) -> list[Stmt]:
+        """Statements of one piece. `inside`: what a loop meets that was open before it; `fence_loads`: its bulk loads
+        overwrite what threads have read without a fence."""
         match node:
             case Leaf():
                 return self.leaf(node, scope)
             case AsyncLoads():
                 return self.issue_ahead(node, scope, fence_loads=fence_loads)
             case Nested():
-                return self.loop(node, scope, fence_loads=fence_loads)
+                return self.loop(node, scope, inside, fence_loads=fence_loads)
             case FoldStep():
                 return list(lower_fold(self.facts, node, self.exchange(node, scope)))
 
@@ -211,9 +244,9 @@ class _Lowering:
         return op is not None and op.via.is_bulk and self.is_store(name)
 
     def leaf(self, node: Leaf, scope: Scope) -> list[Stmt]:
-        if node.op.via is CopyVia.CP_TMEM:
+        if node.op.via.by_tensor_cores:
             first = self.facts.smem.barrier_offset + BARRIER_BYTES * self.tiles[node.op.output]
-            return list(lower_tile_copy(self.facts, node.op, Barrier(const(first)), scope.count(scope.depth)))
+            return list(by_tensor_cores(self.facts, node.op, Barrier(const(first)), scope.count(scope.depth)))
         statements = in_stages(self.facts, lower_leaf(self.facts, node.op, scope), scope)
         if scope.elected or not self.is_bulk_store(node.op.output):
             return list(statements)
@@ -236,7 +269,7 @@ class _Lowering:
         """True for a bulk store that the first thread of the block asks for."""
         return self.is_bulk_store(name) and issuing_threads(self.facts, self.facts.sf.tensor(name)) is None
 
-    def loop(self, node: Nested, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
+    def loop(self, node: Nested, scope: Scope, inside: Hazards, *, fence_loads: bool) -> list[Stmt]:
         variable = Var(f"k{node.group}", node.extent)
         trip, implied = self.trip(node, variable, scope)
         inner = scope.enter(variable, trip, node.unroll, implied)
@@ -249,7 +282,7 @@ class _Lowering:
         if not scope.elected and all(self.has_one_issuer(name) for name in ops_of(node)):
             statements, _ = self.body(node.body, inner.elect(), Hazards())
             return [Elected((Loop(variable, trip, node.unroll, tuple(statements)), CommitStores()))]
-        hazards = self.left_open(node.body)
+        hazards = self.left_open(node.body) | inside
         if fence_loads:
             hazards = replace(hazards, looked_at=hazards.looked_at | self.effects.of(node).bulk_loads)
         statements, _ = self.body(node.body, inner, hazards, self.used_up(node))

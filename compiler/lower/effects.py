@@ -67,14 +67,21 @@ class NodeEffects:
         registers = (n for n in (*op.tensor_inputs, op.output) if self.facts.sf.tensor(n).memory is MemoryType.LOCAL)
         if op.via is CopyVia.ST_TMEM:
             stored = frozenset({placement.shared[op.output]})
-            return TmemEffects(stores=stored, exchanged=stored & placement.exchanged, touched=frozenset(registers))
+            exchanged, filled = stored & placement.exchanged, stored & placement.filled
+            return TmemEffects(stores=stored, exchanged=exchanged, watched=filled, touched=frozenset(registers))
         if op.via is CopyVia.CP_TMEM:
             return TmemEffects(filled=frozenset({placement.shared[op.output]}))
+        if op.via is CopyVia.SHIFT_TMEM:
+            return TmemEffects(moved=frozenset({placement.shared[op.output]}))
         if op.via is CopyVia.LD_TMEM:
             read, target = frozenset({placement.shared[op.tensor_inputs[0]]}), frozenset({op.output})
             landing = target if loads_in_order(self.facts, op) else frozenset[str]()
             return TmemEffects(
-                loads=read, exchanged=read & placement.exchanged, landing=landing, touched=target - landing
+                loads=read,
+                exchanged=read & placement.exchanged,
+                watched=read & placement.filled,
+                landing=landing,
+                touched=target - landing,
             )
         return TmemEffects(touched=frozenset(registers))
 
@@ -88,7 +95,7 @@ def has_loads(node: Node) -> bool:
         case Nested():
             return any(map(has_loads, node.body))
         case Leaf():
-            return node.op.via is CopyVia.CP_TMEM
+            return node.op.via.by_tensor_cores
         case FoldStep():
             return False
 

@@ -17,6 +17,7 @@ from compiler.lower.passes.fold_guards import hoist_fold_guards
 from compiler.lower.passes.full_tiles import split_full_tiles
 from compiler.lower.passes.fused_products import fuse_products
 from compiler.lower.passes.joined_guards import join_guards
+from compiler.lower.passes.joined_load_waits import join_load_waits
 from compiler.lower.passes.loads_in_flight import keep_loads_in_flight
 from compiler.lower.passes.packed_folds import pack_folds
 from compiler.lower.passes.packed_rows import keep_rows_packed
@@ -74,7 +75,7 @@ def lower_facts(facts: Facts) -> Kernel:
         smem_align=facts.smem.align,
         max_registers=sf.max_registers,
         index_bits=64 if wide else 32,
-        body=_passed(sf, body),
+        body=_passed(facts, body),
         cluster=facts.indexing.nest.cluster,
         tmem_columns=facts.tmem_placement.columns,
         numbers=_numbers(sf.fusion, body),
@@ -89,14 +90,16 @@ def _numbers(fusion: Fusion, body: tuple[Stmt, ...]) -> tuple[NumberParameter, .
     return tuple(sorted(found, key=lambda p: (p.position, p.dtype)))
 
 
-def _passed(sf: ScheduledFusion, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _passed(facts: Facts, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body after every pass."""
+    sf = facts.sf
     for each_pass in _PASSES:
         body = each_pass(body)
     aligned = {name: sf.fusion.value(name).align for name in sf.fusion.inputs}
     body = load_covered_vectors(body, aligned)
     for each_pass in _PACKING:
         body = each_pass(body)
+    body = join_load_waits(body, facts.tmem_placement.shared)
     return join_whole_numbers(fuse_products(body, {op.output for op in sf.ops if op.is_term}))
 
 

@@ -83,6 +83,7 @@ from compiler.lower.tmem_ir import (
     TmemFenceBefore,
     TmemLoad,
     TmemRelinquish,
+    TmemShift,
     TmemStmt,
     TmemStore,
     Unpack,
@@ -203,7 +204,8 @@ def _lines(s: Stmt) -> list[str]:
         case InitBarriers():
             prefetch = f", prefetch {', '.join(s.tensor_maps)}" if s.tensor_maps else ""
             arrivals = f" of {_numbers(s.arrivals)} arrivals" if s.arrivals else ""
-            return [f"init barriers: {s.count} from byte {s.byte_offset}{arrivals}{prefetch}"]
+            fence = "" if s.fenced else ", no fence"
+            return [f"init barriers: {s.count} from byte {s.byte_offset}{arrivals}{prefetch}{fence}"]
         case ExpectBytes():
             return [f"expect {s.nbytes} bytes on {_barrier(s.barrier)}"]
         case AddBytes():
@@ -247,6 +249,8 @@ def _on_tensor_memory(s: TmemStmt) -> str:
             return f"tmem copy {_tmem(s.target)} = {_shared(s.source)}, {rows}"
         case TmemCommit():
             return f"tmem commit {_barrier(s.barrier)}"
+        case TmemShift():
+            return f"tmem shift rows at {_tmem(s.rows)}"
         case Unpack():
             return f"unpack {_reg(s.target)} = {_reg(s.source)}, {s.nbytes} bytes"
         case WaitTmemLoads():

@@ -98,6 +98,19 @@ class Hazards:
     memory)."""
     tmem: TmemHazards = field(default_factory=TmemHazards)
 
+    def __or__(self, other: Hazards) -> Hazards:
+        return Hazards(
+            self.written | other.written,
+            self.read | other.read,
+            self.unfenced | other.unfenced,
+            self.looked_at | other.looked_at,
+            self.loading | other.loading,
+            self.storing | other.storing,
+            self.copying | other.copying,
+            self.starting or other.starting,
+            self.tmem | other.tmem,
+        )
+
     def before(self, e: Effects) -> Needs:
         """What a piece with effects `e` needs first."""
         overwrites = e.writes | e.sent | (e.bulk_loads - e.freed)

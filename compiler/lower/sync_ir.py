@@ -36,12 +36,13 @@ class ClusterWait:
 @dataclass(frozen=True, slots=True)
 class InitBarriers:
     """The elected thread sets them up, for one arrival each, or as many as `arrivals` says of each. Other threads see
-    them after the next block barrier."""
+    them after the next block barrier; `fenced`: and so does what copies, without a fence of its own."""
 
     byte_offset: int
     count: int
     tensor_maps: tuple[str, ...]
     arrivals: tuple[int, ...] = ()
+    fenced: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,12 @@ from compiler.lower.tmem_ir import (
     TmemFenceAfter,
     TmemLoad,
     TmemRelinquish,
+    TmemShift,
     TmemStore,
     Unpack,
     WaitTmemLoads,
 )
+from compiler.lower.tmem_meeting import meets_after_last_use
 
 # The allocation ------------------------------------------------------------------------------------------------------
 
@@ -60,11 +62,12 @@ def address(facts: Facts) -> Stmt:
     return TmemAddress(facts.smem.tmem_address)
 
 
-def freed(facts: Facts) -> tuple[Stmt, ...]:
-    """The first warp frees the allocation, once all that use it have come here with their loads and stores done."""
+def freed(facts: Facts, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The first warp frees the allocation at the end of the body, once all that use it have met with their loads and
+    stores done."""
     copies = (facts.sf.tensor(op.output) for op in facts.sf.ops if op.via.is_tmem)
     others = any(any(_holds_for_warps(facts, computing_threads(facts, t))[1:]) for t in copies)
-    meeting = (Sync(),) if others else ()
+    meeting = (Sync(),) if others and not meets_after_last_use(body) else ()
     return (*meeting, *_by_first_warp(facts, (TmemDeallocate(facts.tmem_placement.columns),)))
 
 
@@ -162,16 +165,32 @@ def _in_words(offset: Expr, dtype: DType) -> Expr:
     return offset // (REGISTER_BYTES // dtype.nbytes)
 
 
-def lower_tile_copy(facts: Facts, op: TensorOp, barrier: Barrier, turn: Expr) -> tuple[Stmt, ...]:
-    """A tile from shared memory: one thread asks for it, all wait until it is there. `turn`: of the loops around."""
+def by_tensor_cores(facts: Facts, op: TensorOp, barrier: Barrier, turn: Expr) -> tuple[Stmt, ...]:
+    """A tile from shared memory, or rows that are shifted: one thread asks for it, all wait until it is there. `turn`:
+    of the loops around."""
+    copy = _tile_copy(facts, op) if op.via is CopyVia.CP_TMEM else _shift(facts, op)
+    return (Elected((copy, TmemCommit(barrier))), WaitBarrier(barrier, turn % 2), TmemFenceAfter())
+
+
+def _shift(facts: Facts, op: TensorOp) -> TmemShift:
+    shift = facts.tmem_shifts[op.output]
+    own = {f"i{i}": facts.indexing.nest.variable(facts.sf.tensor(op.output), i) for i in _loops(facts, op.output)}
+    lane, column = replaced(shift.lane, own), replaced(shift.column, own)
+    return TmemShift(Tmem(shift.source, lane, column + facts.tmem_placement.first[shift.source]))
+
+
+def _loops(facts: Facts, name: str) -> range:
+    return range(len(facts.sf.tensor(name).loop))
+
+
+def _tile_copy(facts: Facts, op: TensorOp) -> TmemCopy:
     t, source = facts.sf.tensor(op.output), facts.sf.tensor(op.tensor_inputs[0])
     tile, plan = facts.tmem_tile_copies[t.name], next(p for p in facts.tensor_memory.tensors if p.tensor == t.name)
     columns, own = plan.layout.columns, facts.indexing.own(t)
     column = _offset(own, columns.axes, columns.strides) * t.dtype.nbytes // REGISTER_BYTES
     at = facts.indexing.read_offset(op, source.name) * source.dtype.nbytes + facts.smem.of(source.name).offset
     target = Tmem(t.name, Expr(), column + facts.tmem_placement.first[t.name])
-    copy = TmemCopy(target, Shared(source.name, source.dtype, at), tile.row_bytes, tile.leading, tile.stride)
-    return (Elected((copy, TmemCommit(barrier))), WaitBarrier(barrier, turn % 2), TmemFenceAfter())
+    return TmemCopy(target, Shared(source.name, source.dtype, at), tile.row_bytes, tile.leading, tile.stride)
 
 
 def loads_in_order(facts: Facts, op: TensorOp) -> bool:

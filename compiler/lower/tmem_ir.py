@@ -81,8 +81,15 @@ class TmemCopy:
 
 
 @dataclass(frozen=True, slots=True)
+class TmemShift:
+    """One thread asks for rows to be moved: 32 bytes of 31 lanes, from `rows` on, each to the next lane."""
+
+    rows: Tmem
+
+
+@dataclass(frozen=True, slots=True)
 class TmemCommit:
-    """The thread lets `barrier` know when the tiles that it has asked for are there; one arrival."""
+    """The thread lets `barrier` know when what it has asked for is there; one arrival."""
 
     barrier: Barrier
 
@@ -124,6 +131,7 @@ TmemStmt = (
     | TmemLoad
     | TmemStore
     | TmemCopy
+    | TmemShift
     | TmemCommit
     | Unpack
     | WaitTmemLoads

@@ -15,16 +15,20 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class TmemEffects:
     """What a piece of a body does to tensor memory: the columns that it stores to and loads from, by a name that
-    tensors in the same columns have in common, `exchanged` those of them that warps pass on to others; register tensors
-    that loads fill (`landing`), and those that anything else reads or writes (`touched`)."""
+    tensors in the same columns have in common, `exchanged` those of them that warps pass on to others, `watched` those
+    that the tensor cores fill; register tensors that loads fill (`landing`), and those that anything else reads or
+    writes (`touched`)."""
 
     stores: frozenset[str] = frozenset()
     loads: frozenset[str] = frozenset()
     exchanged: frozenset[str] = frozenset()
     landing: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
+    watched: frozenset[str] = frozenset()
     filled: frozenset[str] = frozenset()
     """Columns that tcgen05.cp fills, and has filled when the piece is done; all threads see it."""
+    moved: frozenset[str] = frozenset()
+    """Columns whose rows tcgen05.shift moves, and has moved when the piece is done; all threads see it."""
 
     def __or__(self, other: TmemEffects) -> TmemEffects:
         return TmemEffects(
@@ -33,7 +37,9 @@ class TmemEffects:
             self.exchanged | other.exchanged,
             self.landing | other.landing,
             self.touched | other.touched,
+            self.watched | other.watched,
             self.filled | other.filled,
+            self.moved | other.moved,
         )
 
 
@@ -61,17 +67,27 @@ class TmemHazards:
     loading: frozenset[str] = frozenset()
     """The tensors that these loads read."""
     unseen: frozenset[str] = frozenset()
-    """Of those that warps exchange: stored to since the last barrier with fences."""
+    """Of those that warps exchange, or the tensor cores fill: stored to since the last barrier with fences."""
     read: frozenset[str] = frozenset()
-    """Of those that warps exchange: read since the last barrier."""
+    """Of the same: read since the last barrier."""
+
+    def __or__(self, other: TmemHazards) -> TmemHazards:
+        return TmemHazards(
+            self.storing | other.storing,
+            self.landing | other.landing,
+            self.loading | other.loading,
+            self.unseen | other.unseen,
+            self.read | other.read,
+        )
 
     def before(self, e: TmemEffects) -> TmemNeeds:
         """What a piece with effects `e` needs first."""
-        overwrites = e.stores | e.filled
-        passes, reused = e.loads & self.unseen, overwrites & self.read
+        overwrites = e.stores | e.filled | e.moved
+        passes = (e.loads & e.exchanged | e.moved) & self.unseen
+        reused = (e.stores & e.exchanged | e.filled | e.moved) & self.read
         wait_loads = bool(e.touched & self.landing) or bool(overwrites & self.loading)
         return TmemNeeds(
-            wait_stores=bool(e.loads & self.storing),
+            wait_stores=bool((e.loads | e.moved) & self.storing),
             wait_loads=wait_loads,
             landed=self.landing if wait_loads else frozenset(),
             fence_before=bool(passes),
@@ -85,12 +101,12 @@ class TmemHazards:
 
     def after(self, e: TmemEffects, needs: TmemNeeds) -> TmemHazards:
         """The state after those needs were met and the piece ran. What a piece both loads and uses it waits for."""
-        nothing = frozenset[str]()
+        nothing, shared = frozenset[str](), e.exchanged | e.watched
         in_flight = e.landing - e.touched
         return TmemHazards(
             storing=(nothing if needs.wait_stores else self.storing) | (e.stores - e.loads),
             landing=(nothing if needs.wait_loads else self.landing) | in_flight,
             loading=(nothing if needs.wait_loads else self.loading) | (e.loads if in_flight else nothing),
-            unseen=(nothing if needs.fence_before else self.unseen) | ((e.stores & e.exchanged) - e.loads),
-            read=(nothing if needs.sync else self.read) | (e.loads & e.exchanged),
+            unseen=(nothing if needs.fence_before else self.unseen) | ((e.stores & shared) - e.loads),
+            read=(nothing if needs.sync else self.read) | (e.loads & shared),
         )

@@ -14,6 +14,7 @@ from search.cli.faults import reports_faults
 from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile, Seed
 from search.space.constraints import Constraint
+from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
 
@@ -47,6 +48,7 @@ def space(
                 "points": one.points,
                 "legal": one.legal,
                 "refused": one.refused,
+                "by_tmem": _by_tmem(one),
                 "knobs": _knobs(plan, name),
                 "constraints": [constraint.to_json() for constraint in one.constraints],
             }
@@ -58,6 +60,12 @@ def space(
         typer.echo(json.dumps(report, indent=1))
     else:
         _print(report, plan, conditions)
+
+
+def _by_tmem(one: Space) -> dict[str, dict[str, int]]:
+    """Of a scheduler's legal points, how many keep what in tensor memory; of several launches, in each of them."""
+    knobs = (knob.name for knob in one.knobs if knob.name.rpartition(".")[2] == "tmem")
+    return {name: {str(value): count for value, count in one.legal_by(name).items()} for name in knobs}
 
 
 def _knobs(plan: Plan, scheduler: str) -> dict[str, list[Any]]:
@@ -88,6 +96,9 @@ def _print(report: dict[str, Any], plan: Plan, conditions: bool) -> None:
     console.print(f"points {report['points']:,}  legal {report['legal']:,}")
     for name, one in plan.spaces.items():
         console.print(f"{name}: {one.legal:,} of {one.points:,} legal; refused by rule:", markup=False)
+        for knob, found in report["schedulers"][name]["by_tmem"].items():
+            counted = ", ".join(f"{value} {count:,}" for value, count in found.items())
+            console.print(f"  in tensor memory ({knob}), legal: {counted}", markup=False)
         by_rule: dict[tuple[str, str], list[Constraint]] = {}
         for constraint in one.constraints:
             by_rule.setdefault((constraint.rule, _measured(constraint)), []).append(constraint)

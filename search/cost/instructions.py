@@ -103,6 +103,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             | tmem_ir.TmemRelinquish()
             | tmem_ir.TmemDeallocate()
             | tmem_ir.TmemCopy()
+            | tmem_ir.TmemShift()
             | tmem_ir.TmemCommit()
         ):
             return 0  # of one thread or warp, or none

@@ -109,6 +109,16 @@ class Space:
         part = Space(self.name, tuple(k for k in self.knobs if k.name in read), tuple(some))
         return (part.points - part.legal) * (self.points // part.points)
 
+    def having(self, settings: Point) -> Space:
+        """The points that have these values of knobs."""
+        knobs = (Knob(k.name, (settings[k.name],)) if k.name in settings else k for k in self.knobs)
+        return replace(self, knobs=tuple(knobs))
+
+    def legal_by(self, name: str) -> dict[KnobValue, int]:
+        """For each value of one knob, exactly how many legal points have it."""
+        values = next(knob.values for knob in self.knobs if knob.name == name)
+        return {value: self.having({name: value}).legal for value in values}
+
     @property
     def reachable(self) -> Space:
         """The space; without advice, where that leaves nothing to draw."""

@@ -52,7 +52,8 @@ def on_the_way(t: TensorView) -> tuple[tuple[IdExpr, bool], ...]:
     wanted = set(t.allocation.axes)
     needed: list[tuple[IdExpr, bool]] = []
     for e in reversed((*t.exprs, *t.allocation.exprs)):
-        if not wanted.isdisjoint(e.outputs):
+        # What a swizzle goes by comes out of it as it was.
+        if not wanted.isdisjoint(set(e.outputs) - set(e.inputs)):
             wanted.update(e.inputs)
             needed.append((e, True))
     return tuple(reversed(needed))

@@ -13,7 +13,7 @@ from compiler.analysis.sync.circular_buffer import barriers_of
 from compiler.arch import BARRIER_BYTES, MAX_WORD_BYTES, REGISTER_BYTES
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.tensor import CopyVia, TensorView
+from compiler.ir.tensor import TensorView
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def plan_shared_memory(
         producer = sf.producer(t.name)
         if producer is not None and producer.via.is_bulk:
             barriers += stages * (2 if t.circular is not None and barriers_of(t.circular) > stages else 1)
-    barriers += sum(op.via is CopyVia.CP_TMEM for op in sf.ops)
+    barriers += sum(op.via.by_tensor_cores for op in sf.ops)
     barriers += sum(fold.stages for fold in folds if fold.cluster > 1)
     barrier_offset = -(-at // BARRIER_BYTES) * BARRIER_BYTES
     total = barrier_offset + barriers * BARRIER_BYTES

@@ -21,7 +21,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import Merge, Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.size import Size
-from compiler.ir.tensor import BufferKind, CopyVia, TensorView
+from compiler.ir.tensor import BufferKind, TensorView
 from compiler.ir.trivial import loop_of
 
 
@@ -173,10 +173,10 @@ def _adds_nothing(t: TensorView, a: IterDomain) -> bool:
 
 def _barriers(sf: ScheduledFusion, loops: LoopMap) -> int:
     """mbarriers of all bulk loads: one that no circular buffer holds has its own, those of a circular loop share. A
-    copy of tiles to tensor memory has one."""
+    copy by the tensor cores has one."""
     loads = [op.output for op in sf.ops if op.via.is_bulk and sf.tensor(op.output).memory is MemoryType.SHARED]
     single = sum(sf.tensor(name).circular is None for name in loads)
-    single += sum(op.via is CopyVia.CP_TMEM for op in sf.ops)
+    single += sum(op.via.by_tensor_cores for op in sf.ops)
     buffered = [
         next((o for n, o in zip(c.tensors, c.options, strict=True) if n in loads), None)
         for c in circular_buffers(sf, loops).loops

@@ -20,7 +20,7 @@ from compiler.arch import TMEM_COLUMN_BITS, TMEM_LEAST_COLUMNS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import IterDomain, MemoryType
 from compiler.ir.size import Size
-from compiler.ir.tensor import TensorView
+from compiler.ir.tensor import CopyVia, TensorView
 from compiler.ir.trivial import loop_of
 
 _MAX_POINTS = 1 << 16
@@ -150,12 +150,18 @@ def columns_allocated(needed: Size) -> Size:
 
 def regions_of(sf: ScheduledFusion) -> tuple[TmemRegion, ...]:
     """The regions that the fusion asks for, as far as they name tensors in tensor memory that no earlier one has; then
-    one for every other tensor there, in the order of the fusion."""
+    one for every other tensor there, in the order of the fusion. What is shifted there has none of its own."""
     return tuple(_regions(sf))
 
 
+def shifted_from(sf: ScheduledFusion) -> dict[str, str]:
+    """Tensor that is shifted in tensor memory -> the one in whose columns it lies (`analysis.tmem.row_shift`)."""
+    return {op.output: op.tensor_inputs[0] for op in sf.ops if op.via is CopyVia.SHIFT_TMEM}
+
+
 def _regions(sf: ScheduledFusion) -> Iterator[TmemRegion]:
-    layouts = {t.name: layout_of(t) for t in sf.tensors if t.memory is MemoryType.TENSOR}
+    shifted = shifted_from(sf)
+    layouts = {t.name: layout_of(t) for t in sf.tensors if t.memory is MemoryType.TENSOR and t.name not in shifted}
     for names in sf.tmem_regions:
         together = tuple(layouts.pop(name) for name in names if name in layouts)
         if together:

@@ -16,12 +16,11 @@ import numpy as np
 from compiler.analysis.id.linear import grid
 from compiler.analysis.loops.loop_nest import LoopNest
 from compiler.analysis.tmem.access import TmemAccess
-from compiler.analysis.tmem.allocation import TmemRegion, columns_allocated
+from compiler.analysis.tmem.allocation import TmemRegion, columns_allocated, shifted_from
 from compiler.analysis.tmem.tmem import TensorMemoryPlan
 from compiler.arch import TMEM_COLUMN_BITS, TMEM_SUBPARTITIONS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.size import Size
-from compiler.ir.tensor import CopyVia
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +29,14 @@ class TmemPlacement:
     in it.
 
     `shared`: of each tensor a name that it has in common with all that lie in columns of its own; `exchanged`: of these
-    names those whose columns a warp reaches where another one has stored.
+    names those whose columns a warp reaches where another one has stored; `filled`: those that the tensor cores fill.
     """
 
     columns: int = 0
     first: Mapping[str, int] = field(default_factory=dict)
     shared: Mapping[str, str] = field(default_factory=dict)
     exchanged: frozenset[str] = frozenset()
+    filled: frozenset[str] = frozenset()
 
 
 def place_tensor_memory(sf: ScheduledFusion, nest: LoopNest, plan: TensorMemoryPlan) -> TmemPlacement:
@@ -53,9 +53,11 @@ def place_tensor_memory(sf: ScheduledFusion, nest: LoopNest, plan: TensorMemoryP
         for layout in region.layouts:
             spans[layout.tensor.name] = (at, at + layout.columns_needed.value)
             at = spans[layout.tensor.name][1]
+    spans |= {name: spans[source] for name, source in shifted_from(sf).items()}
     columns = columns_allocated(Size(max(end for _, end in spans.values()))).value
     found = TmemPlacement(columns, {name: at for name, (at, _) in spans.items()}, _named_together(spans))
-    return replace(found, exchanged=_exchanged(sf, plan, found))
+    filled = frozenset(found.shared[op.output] for op in sf.ops if op.via.by_tensor_cores)
+    return replace(found, exchanged=_exchanged(plan, found), filled=filled)
 
 
 def _named_together(spans: Mapping[str, tuple[int, int]]) -> dict[str, str]:
@@ -86,8 +88,11 @@ class _Lives:
         """Whether all tensors of one region are read before any of another one is stored to, in every turn of the loops
         around: what is stored there depends on every one of those reads, and no loop keeps one alive over turns of the
         other."""
-        pairs = [(a.tensor.name, b.tensor.name) for a in first.layouts for b in second.layouts]
-        return all(self._ends_before(a, b) for a, b in pairs)
+        return all(self._ends_before(a, b) for a in self._lying_in(first) for b in self._lying_in(second))
+
+    def _lying_in(self, region: TmemRegion) -> list[str]:
+        names = [layout.tensor.name for layout in region.layouts]
+        return [*names, *(name for name, source in shifted_from(self.sf).items() if source in names)]
 
     def _ends_before(self, first: str, second: str) -> bool:
         around = set(self._path(first)) & set(self._path(second))
@@ -119,7 +124,7 @@ class _Lives:
 # Warps ---------------------------------------------------------------------------------------------------------------
 
 
-def _exchanged(sf: ScheduledFusion, plan: TensorMemoryPlan, placement: TmemPlacement) -> frozenset[str]:
+def _exchanged(plan: TensorMemoryPlan, placement: TmemPlacement) -> frozenset[str]:
     groups: dict[str, list[TmemAccess]] = {}
     for access in plan.accesses:
         groups.setdefault(placement.shared[access.tensor], []).append(access)
@@ -128,10 +133,7 @@ def _exchanged(sf: ScheduledFusion, plan: TensorMemoryPlan, placement: TmemPlace
     def columns(access: TmemAccess) -> dict[int, set[int]] | None:
         return _columns_of_warps(access, bits[access.tensor], placement.first[access.tensor])
 
-    tiles = (op.output for op in sf.ops if op.via is CopyVia.CP_TMEM)
-    by_others = {placement.shared[name] for name in tiles}
-    passed = (n for n, accesses in groups.items() if _is_exchanged(accesses, list(map(columns, accesses))))
-    return frozenset((*passed, *by_others))
+    return frozenset(n for n, accesses in groups.items() if _is_exchanged(accesses, list(map(columns, accesses))))
 
 
 def _is_exchanged(accesses: Sequence[TmemAccess], columns: Sequence[Mapping[int, set[int]] | None]) -> bool:

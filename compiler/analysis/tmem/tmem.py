@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import with_types_of_their_loops
 from compiler.analysis.tmem.access import TmemAccess, access_of
-from compiler.analysis.tmem.allocation import TmemLayout, TmemRegion, regions_of
+from compiler.analysis.tmem.allocation import TmemLayout, TmemRegion, layout_of, regions_of
 from compiler.analysis.tmem.patterns import Pattern
 from compiler.analysis.tmem.warps import block_shape
 from compiler.arch import TMEM_COLUMNS
@@ -68,6 +68,9 @@ def plan_tensor_memory(sf: ScheduledFusion, graph: IdGraph) -> TensorMemoryPlan:
     sf = with_types_of_their_loops(sf)
     regions = regions_of(sf)
     found = {t.tensor: t for region in regions for t in _tensors(region)}
+    for op in sf.ops:
+        if op.via is CopyVia.SHIFT_TMEM and op.tensor_inputs[0] in found:
+            found[op.output] = _shifted(layout_of(sf.tensor(op.output)), found[op.tensor_inputs[0]])
     block = block_shape(sf)
     accesses = []
     for op in sf.ops:
@@ -93,6 +96,11 @@ def tmem_tensor(sf: ScheduledFusion, op: TensorOp) -> str | None:
         case _:
             return None
     return name if sf.tensor(name).memory is MemoryType.TENSOR else None
+
+
+def _shifted(layout: TmemLayout, source: TmemTensor) -> TmemTensor:
+    """What a shift makes of a tensor, in the same columns."""
+    return replace(source, tensor=layout.tensor.name, lanes=layout.lanes.count, layout=layout)
 
 
 def _tensors(region: TmemRegion) -> Iterator[TmemTensor]:

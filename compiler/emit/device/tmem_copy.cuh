@@ -1,4 +1,5 @@
-// Tiles from shared to tensor memory, asked for by one thread (PTX ISA, "tcgen05.cp", "tcgen05.commit"). sm_100a.
+// Tiles from shared to tensor memory, and rows shifted inside it, asked for by one thread (PTX ISA, "tcgen05.cp",
+// "tcgen05.shift", "tcgen05.commit"). sm_100a.
 #pragma once
 #include "types.cuh"
 
@@ -22,7 +23,12 @@ FT_INLINE void ft_tmem_copy_128x256b(u32 tmem_addr, u32 smem_addr, u32 leading, 
                : "memory");
 }
 
-// Arrives once on the mbarrier when the tiles that this thread has asked for are there.
+// 32 bytes of lanes 0 to 30 of a subpartition go to the next lane each; lane 0 keeps its own.
+FT_INLINE void ft_tmem_shift(u32 tmem_addr) {
+  asm volatile("tcgen05.shift.cta_group::1.down [%0];" ::"r"(tmem_addr) : "memory");
+}
+
+// Arrives once on the mbarrier when the tiles and shifts that this thread has asked for are there.
 FT_INLINE void ft_tmem_commit(u32 bar) {
   asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(bar) : "memory");
 }

@@ -98,13 +98,15 @@ from search.space.groups.tensor_memory import (
     allocated_columns,
     columns_taken,
     is_kept_there,
+    part_without_tmem,
+    parts_in_tmem,
     tmem_constraints,
     tmem_knobs,
     unused_knobs,
     without_hints,
 )
 from search.space.groups.tmem_layout import ThreadLoops, cut_by_words, move_by_words, place_in_tmem, stage_in_tmem
-from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, LaneExchange, exchange_of
+from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, LaneExchange, bits_of, exchange_of
 from search.space.knobs import KnobValue
 
 __all__ = [
@@ -166,6 +168,7 @@ __all__ = [
     "ThreadLoops",
     "TmemUse",
     "allocated_columns",
+    "bits_of",
     "block_fits",
     "cap",
     "columns_taken",
@@ -190,6 +193,8 @@ __all__ = [
     "math_knob",
     "move_by_words",
     "no_hint",
+    "part_without_tmem",
+    "parts_in_tmem",
     "persist",
     "persistent_blocks_fit",
     "place_in_tmem",

@@ -44,10 +44,12 @@ def register_cap(resident: Any, threads: Any) -> Any:
     return np.minimum(REGISTERS_PER_SM // (blocks * threads) // REGISTER_UNIT * REGISTER_UNIT, MAX_REGISTER_CAP)
 
 
-def blocks_promised(resident: Any, threads: Any) -> Any:
-    """Blocks that launch bounds then say there is room for (`compiler.analysis.memory.resources.blocks_with_room`)."""
-    blocks = REGISTERS_PER_SM // np.maximum(threads * register_cap(resident, threads), 1)
-    return np.where(resident > 0, np.maximum(blocks, 1), 1)
+def blocks_promised(knob: str, value: Any, threads: Any) -> Any:
+    """Blocks that launch bounds say there is room for, where this knob of the group caps registers
+    (`compiler.analysis.memory.resources.blocks_with_room`)."""
+    registers = register_cap(value, threads) if knob == "resident" else value
+    blocks = REGISTERS_PER_SM // np.maximum(threads * registers, 1)
+    return np.where(value > 0, np.maximum(blocks, 1), 1)
 
 
 def block_fits(arch: Arch, *threads: str) -> Constraint:

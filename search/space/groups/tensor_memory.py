@@ -1,8 +1,9 @@
 """Tensor memory: what threads put there between a load and its uses, where an architecture has it (PTX ISA, tcgen05).
 
 tmem          "none", or what goes there from the registers of its load, and comes back where it is used. "streams":
-              what is read from memory; in every pass over a row, whose registers then hold a few steps of it.
-              "values": of what is computed from a row, what later passes read, as `keep_values` says.
+              what is read from memory; in every pass over a row or a column, of which registers then hold a few
+              steps. "values": of what is computed from a row, what later passes read, as `keep_values` says; of
+              columns, what costs a special function.
               "transpose": tiles whose threads load along one dimension and go on along another
 tmem_pattern  how threads reach it, by the hardware's name (`compiler.analysis.tmem.patterns`). Of "transpose" the loads
               from it: stores are by 32x32b
@@ -10,6 +11,8 @@ tmem_dimsep   of patterns of 16 lanes, what lies left of dimsep: "threads" alone
               the "halves" of what a thread has at a time as well, each in 16 lanes of a subpartition
 tmem_buffers  tiles of a persistent block that lie there at a time: all are loaded before the first is used. Stages of
               a circular buffer may not lie in tensor memory (nvFuser, circular buffers)
+tmem_rounds   times that a transposed tile goes there and back: three exchange whole warps, whose vectors may be single
+              elements
 tmem_store    words of 4 bytes that a thread stores at a time (tcgen05.st .x1 to .x128)
 tmem_load     the same of a load
 
@@ -45,6 +48,7 @@ from search.space.groups.occupancy import blocks_promised
 from search.space.groups.tmem_layout import DIMSEPS, HALVES, THREADS
 from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, exchange_of, least_words
 from search.space.knobs import Knob, KnobValue, powers_of_two
+from search.space.space import Space
 
 NO_TMEM, STREAMS, VALUES, TRANSPOSE = "none", "streams", "values", "transpose"
 
@@ -57,6 +61,7 @@ KNOBS: Mapping[str, tuple[KnobValue, ...]] = {
     "tmem_pattern": PATTERNS,
     "tmem_dimsep": DIMSEPS,
     "tmem_buffers": (1, 2, 4),
+    "tmem_rounds": (1, 3),
     "tmem_store": WORDS_OF_AN_ACCESS,
     "tmem_load": WORDS_OF_AN_ACCESS,
 }
@@ -74,6 +79,18 @@ def tmem_knobs(uses: tuple[str, ...], *others: str) -> tuple[Knob, ...]:
 def is_kept_there(point: Mapping[str, Any]) -> bool:
     """Whether a point keeps anything in tensor memory."""
     return bool(point.get("tmem", NO_TMEM) != NO_TMEM)
+
+
+def parts_in_tmem(space: Space) -> list[Space]:
+    """The parts of a space whose points keep something in tensor memory: one for each use, of several launches one for
+    each use of each of them."""
+    knobs = [knob for knob in space.knobs if knob.name.rpartition(".")[2] == "tmem"]
+    return [space.having({knob.name: value}) for knob in knobs for value in knob.values if value != NO_TMEM]
+
+
+def part_without_tmem(space: Space) -> Space:
+    """The part whose points keep nothing there."""
+    return space.having({knob.name: NO_TMEM for knob in space.knobs if knob.name.rpartition(".")[2] == "tmem"})
 
 
 def unused_knobs() -> list[Constraint]:
@@ -107,8 +124,10 @@ class TmemUse:
     elements: Sequence[int]
     part_bytes: Callable[..., Any]
     run: Callable[..., Any]
-    resident: str | None = None
-    """The knob that says how many threads of a multiprocessor a cap on registers makes room for."""
+    stays: str | None = None
+    """The knob that says how many blocks stay on a multiprocessor."""
+    cap: str | None = None
+    """The knob that caps registers (`groups.occupancy`)."""
 
     def extents(self, knobs: Sequence[Any]) -> list[Any]:
         """Of the threads, among values of `axes`."""
@@ -137,7 +156,7 @@ def tmem_constraints(*uses: TmemUse) -> list[Constraint]:
     """What tensor memory asks of blocks, and of threads that find there what they have put down; nothing of no use."""
     if not uses:
         return []
-    kinds = (_threads, _columns, _accesses, _registers, _patterns)
+    kinds = (_threads, _columns, _clusters, _accesses, _registers, _patterns)
     return [*unused_knobs(), *_alike(), *(constraint for use in uses for kind in kinds for constraint in kind(use))]
 
 
@@ -202,19 +221,47 @@ def _columns(use: TmemUse) -> list[Constraint]:
         return (tmem != use.what) | (np.maximum(blocks, 1) * taken <= TMEM_COLUMNS)
 
     axes = ("tmem", "tmem_buffers", "tmem_pattern", "tmem_dimsep", *use.axes)
-    return [
+    found = [
         Constraint(
             "tmem_columns_fit",
             axes,
             columns,
             f"What the threads of a block keep takes at most {TMEM_COLUMNS} columns of 4 bytes.",
-        ),
+        )
+    ]
+    if use.stays is None:
+        return found
+    return [
+        *found,
         Constraint(
             "tmem_columns_are_shared_by_the_blocks_of_an_sm",
-            ("blocks_per_sm", *axes),
+            (use.stays, *axes),
             resident,
             f"Blocks that stay share the {TMEM_COLUMNS} columns of their multiprocessor: an allocation waits.",
         ),
+    ]
+
+
+def _clusters(use: TmemUse) -> list[Constraint]:
+    """Of a scheduler that has clusters. Shared memory, and a cap on registers, could leave room for fewer blocks."""
+    if "cluster" not in use.axes:
+        return []
+    at = use.axes.index("cluster")
+
+    def together(tmem: Any, buffers: Any, pattern: Any, dimsep: Any, *knobs: Any) -> Any:
+        warps = -(-reduce(mul, use.extents(knobs)) // WARP_THREADS)
+        blocks = np.minimum(use.arch.max_warps_per_sm // warps, use.arch.max_blocks_per_sm)
+        taken = allocated_columns(buffers * use.columns(pattern, dimsep, *knobs))
+        return (tmem != use.what) | (knobs[at] == 1) | (blocks * taken <= TMEM_COLUMNS)
+
+    return [
+        Constraint(
+            "blocks_that_wait_for_each_other_all_have_their_columns",
+            ("tmem", "tmem_buffers", "tmem_pattern", "tmem_dimsep", *use.axes),
+            together,
+            "Blocks of a cluster wait for each other, and an allocation for columns: all blocks that a multiprocessor"
+            " has warps for have theirs at once.",
+        )
     ]
 
 
@@ -236,11 +283,11 @@ def _accesses(use: TmemUse) -> list[Constraint]:
 
 
 def _registers(use: TmemUse) -> list[Constraint]:
-    capped = () if use.resident is None else (use.resident,)
+    capped = () if use.cap is None else (use.cap,)
 
     def enough(tmem: Any, words: Any, *knobs: Any) -> Any:
         threads = reduce(mul, knobs[len(capped) :])
-        blocks = blocks_promised(knobs[0], threads) if capped else 1
+        blocks = 1 if use.cap is None else blocks_promised(use.cap, knobs[0], threads)
         limit = register_limit(use.arch, threads, blocks)
         few = words <= TMEM_ACCESS_FEW_REGISTERS
         return (tmem != use.what) | few | (words + TMEM_ACCESS_SPARE_REGISTERS <= limit)

@@ -9,7 +9,7 @@ memory into another (`columns`):
 A thread keeps one accumulator a lane; it loads all its rows of a step before it folds them, from memory, at any address
 (`column_words`), or from shared memory: a ring, or all rows of the block (`column_staging`). Threads of a column, and
 the blocks of a cluster, fold together at the end. A fusion with several reductions, one after the other, passes over
-the rows once for each (`column_passes`).
+the rows once for each (`column_passes`); between passes they may stay in tensor memory (`column_tmem`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,20 @@ from compiler.ir.tensor import TensorOp
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder, refusal_by
-from search.space.groups import MATH, SHARED, WORDS, cap, fold_online, is_mapped, set_cache, turn
+from search.space.groups import (
+    MATH,
+    SHARED,
+    WORDS,
+    ThreadLoops,
+    cap,
+    cut_by_words,
+    fold_online,
+    is_mapped,
+    move_by_words,
+    place_in_tmem,
+    set_cache,
+    turn,
+)
 from search.space.schedulers.column_form import ColumnForm, column_form, is_load, with_accesses_of
 from search.space.schedulers.column_passes import (
     cache_registers,
@@ -37,8 +50,9 @@ from search.space.schedulers.column_passes import (
 )
 from search.space.schedulers.column_space import column_space
 from search.space.schedulers.column_staging import stage_each, stageable, tile_types
+from search.space.schedulers.column_tmem import put_in_tmem
 from search.space.schedulers.column_words import straddling
-from search.space.schedulers.pointwise_body import narrows_in_pairs, widens_in_pairs
+from search.space.schedulers.pointwise_body import complete_vectors, narrows_in_pairs, widens_in_pairs
 from search.space.space import Space
 
 P = ParallelType
@@ -73,7 +87,9 @@ class _ColumnTrace:
         assert isinstance(found, ColumnForm), "refused fusions have no points"
         fold_online(self.b, self.point)
         cache_registers(self.b)
-        self.passes = split_passes(self.b, self.point["reuse"])
+        self.in_tmem = put_in_tmem(self.b, self.point)
+        """Tensors in tensor memory, and the register tensors that are put there."""
+        self.passes = split_passes(self.b, self.point["reuse"], frozenset(self.in_tmem))
         self.form = with_accesses_of(found, self.b.sf)
         self.loads = {op.output for op in self.b.sf.ops if is_load(self.b.sf, op)}
         """Register tensors that are read from memory, or from a shared copy of it."""
@@ -82,6 +98,7 @@ class _ColumnTrace:
         if self.point["load"] == WORDS:
             self.words = straddling(self.form, self.b.sf, self.point["columns"], self.point["vector"])
         self.staged: list[str] = []
+        self.whole_steps: frozenset[str] = frozenset()
         self.cluster = int(self.point["cluster"])
         self.row_at = 4 + (self.cluster > 1)
         """Position of the rows in flight: right of blocks, cluster, steps and threads."""
@@ -123,13 +140,29 @@ class _ColumnTrace:
         b.alike([*names, *self.staged], self.to_slabs)
         b.alike(names, self.to_threads)
         b.alike(self.staged, self.to_tiles)
+        by_tmem = {op.output: words for op in ops if (words := self.words_in_tmem(op))}
+        for name, words in by_tmem.items():
+            cut_by_words(b, name, self.row_at, words)
         lanes = {op.output: self.word(op) for op in ops}
         in_words = b.split_words(lanes, vector)
         whole_first = sorted(names, key=lambda n: 1 < lanes[n] < vector)
         b.alike([*whole_first, *self.staged], lambda tv: b.parallelize(tv, self.types(tv)), steps.ParallelizeLike)
         b.vectorize_words(in_words)
         b.do(*(steps.Straddle(n) for n in names if n in self.words))
-        b.vectorize(n for n in names if lanes[n] == vector > 1 or n in self.words)
+        b.vectorize(n for n in names if n not in by_tmem and (lanes[n] == vector > 1 or n in self.words))
+        for name in by_tmem:
+            move_by_words(b, name)
+        step, thread_row, thread = range(self.row_at - 3, self.row_at)
+        for name in self.in_tmem:
+            place_in_tmem(
+                b, name, ThreadLoops(thread, thread_row, step), self.point["tmem_pattern"], self.point["tmem_dimsep"]
+            )
+
+    def words_in_tmem(self, op: TensorOp) -> int:
+        """Words by which a tensor goes to tensor memory, or comes from it; 0 for another tensor."""
+        if not op.via.is_tmem:
+            return 0
+        return int(self.point["tmem_store" if op.output in self.in_tmem else "tmem_load"])
 
     def is_less_than_the_space(self, op: TensorOp) -> tuple[bool, bool]:
         """Orders operators: reductions first, then others that make tensors with all axes."""
@@ -184,7 +217,7 @@ class _ColumnTrace:
         vector = int(self.point["vector"])
         if self.b.tensor(op.output).loop[-1].is_broadcast:
             return 1
-        if op.output in self.words:
+        if op.output in self.words or op.via.is_tmem:
             return vector
         if self.accesses_memory(op):
             found = next(a for a in self.form.accesses if a.first == op.output)
@@ -212,13 +245,14 @@ class _ColumnTrace:
         if narrows_in_pairs(*dtypes):
             return all(self.is_global(c.output) for c in b.sf.consumers(op.output))
         made = b.sf.producer(source)
-        return widens_in_pairs(*dtypes) and made is not None and made.output in self.loads
+        return widens_in_pairs(*dtypes) and made is not None and (made.output in self.loads or made.via.is_tmem)
 
     # Inlining --------------------------------------------------------------------------------------------------------
 
     def inline(self) -> None:
         """Where tensors are computed: once a block, ahead of a step's rows, for all lanes of a row, or lane by lane."""
         b = self.b
+        self.whole_steps = self.complete_steps()
         positions: dict[int, list[str]] = {}
         for op in b.sf.ops:
             if not self.is_global(op.output):
@@ -233,6 +267,16 @@ class _ColumnTrace:
             return self.row_at - (3 if self.point["reuse"] == SHARED else 2)
         if is_reduction(op) or not is_full(b.sf, b.tensor(name)) or name in self.passes.kept:
             return 1
-        if name in self.loads:
+        if name in self.loads or name in self.whole_steps:
             return self.row_at
         return self.row_at + (1 if any(self.is_global(c.output) for c in b.sf.consumers(name)) else 2)
+
+    def complete_steps(self) -> frozenset[str]:
+        """Of columns in tensor memory, what goes there and comes back, and what is read both before and after: tensors
+        whose readers begin when a thread has computed its rows of a step."""
+        if not self.in_tmem:
+            return frozenset()
+        b = self.b
+        ops = [op for op in b.sf.ops if is_full(b.sf, b.tensor(op.output)) or is_reduction(op)]
+        there_and_back = {*self.in_tmem.values(), *(op.output for op in ops if op.via.is_tmem)}
+        return frozenset(complete_vectors(ops, {*self.loads, *there_and_back}) - self.loads)

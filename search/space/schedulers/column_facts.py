@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from compiler.arch import Arch
 from compiler.ir.domain import ScheduledFusion
+from search.space.groups import STREAMS, VALUES
 from search.space.schedulers.column_form import ColumnForm
-from search.space.schedulers.column_passes import is_full, is_reduction, kept_tensors, passes_of
+from search.space.schedulers.column_passes import is_full, is_reduction, kept_in_tmem, kept_tensors, passes_of
 from search.space.schedulers.column_staging import stageable
 from search.space.schedulers.column_words import straddling
 
@@ -81,6 +84,17 @@ class ColumnFacts:
     def kept(self, reuse: str) -> int:
         """Bytes of one element of the tensors that stay in registers from pass to pass."""
         return sum(self.sf.tensor(name).dtype.nbytes for name in kept_tensors(self.sf, reuse))
+
+    @cached_property
+    def tmem_widths(self) -> Mapping[str, tuple[int, ...]]:
+        """By what may be kept in tensor memory: bytes of an element of each tensor that goes there."""
+        found = {use: kept_in_tmem(self.sf, use) for use in (STREAMS, VALUES) if self.arch.has_tmem}
+        return {use: tuple(self.sf.tensor(n).dtype.nbytes for n in names) for use, names in found.items() if names}
+
+    @property
+    def uses_of_tmem(self) -> tuple[str, ...]:
+        """What may be kept in tensor memory from pass to pass."""
+        return tuple(self.tmem_widths)
 
     @property
     def accumulators(self) -> int:

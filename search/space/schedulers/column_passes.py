@@ -25,7 +25,7 @@ from compiler.ir.ops import COSTLY, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
-from search.space.groups import READ_AGAIN, REUSES, SHARED
+from search.space.groups import READ_AGAIN, REUSES, SHARED, STREAMS, VALUES
 from search.space.schedulers.column_form import is_load, reads_memory, varies_along
 
 SCALED = 1
@@ -101,12 +101,21 @@ def kept_tensors(sf: ScheduledFusion, reuse: str) -> frozenset[str]:
     """Full tensors that stay in registers from one pass to the next."""
     if reuse in (READ_AGAIN, SHARED):
         return frozenset()
-    kept: frozenset[str] = frozenset()
-    if reuse == "values":
-        costly = {op.output for op in sf.ops if op.kind in COSTLY}
-        kept = frozenset(n for n, passes in passes_of(sf).items() if len(passes) > 1 and n in costly)
+    kept = costly_values(sf) if reuse == "values" else frozenset[str]()
     loads = {op.output for op in sf.ops if is_load(sf, op)}
     return kept | {n for n, passes in passes_of(sf, kept).items() if len(passes) > 1 and n in loads}
+
+
+def costly_values(sf: ScheduledFusion) -> frozenset[str]:
+    """Full tensors that cost a special function, and that several passes read."""
+    costly = {op.output for op in sf.ops if op.kind in COSTLY}
+    return frozenset(n for n, passes in passes_of(sf).items() if len(passes) > 1 and n in costly)
+
+
+def kept_in_tmem(sf: ScheduledFusion, use: str) -> tuple[str, ...]:
+    """The register tensors that go to tensor memory, by the value of `tmem`."""
+    kept = {STREAMS: lambda: kept_tensors(sf, "inputs"), VALUES: lambda: costly_values(sf)}
+    return tuple(sorted(kept[use]())) if use in kept else ()
 
 
 def reuses(sf: ScheduledFusion) -> tuple[str, ...]:
@@ -125,9 +134,10 @@ class ColumnPasses:
     of: dict[str, int] = field(default_factory=dict)
 
 
-def split_passes(b: TraceBuilder, reuse: str) -> ColumnPasses:
-    """Gives each pass its own copy of what it computes anew. Tensors may not be scheduled yet."""
-    kept = kept_tensors(b.sf, reuse)
+def split_passes(b: TraceBuilder, reuse: str, in_tmem: frozenset[str] = frozenset()) -> ColumnPasses:
+    """Gives each pass its own copy of what it computes anew, what is in tensor memory being made once. Tensors may not
+    be scheduled yet."""
+    kept = kept_tensors(b.sf, reuse) | in_tmem
     needed = passes_of(b.sf, kept)
     found = ColumnPasses(kept)
     for op in reversed(b.sf.ops):

@@ -17,10 +17,12 @@ from search.space.expressions import looked_up
 from search.space.groups import (
     APART,
     CAPS,
+    NO_TMEM,
     READ_AGAIN,
     SHARED,
     STREAMING,
     TMA,
+    VALUES,
     VECTOR,
     WORDS,
     Rings,
@@ -35,11 +37,13 @@ from search.space.groups import (
     no_hint,
     ring_constraints,
     ring_knobs,
+    tmem_knobs,
 )
 from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.column_facts import ColumnFacts
 from search.space.schedulers.column_form import ColumnForm, column_form, with_accesses_of
 from search.space.schedulers.column_passes import cache_registers, reuses
+from search.space.schedulers.column_tmem import columns_in_tmem, passes_that_load
 from search.space.schedulers.column_words import word_constraints
 from search.space.space import Space
 
@@ -84,7 +88,13 @@ def column_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
     return Space(
         "column",
         _knobs(fusion, facts),
-        (*_memory(facts), *_staging(facts), *_redundant(facts), *measured("H200", facts.arch, _worthwhile(facts))),
+        (
+            *_memory(facts),
+            *_staging(facts),
+            *columns_in_tmem(facts),
+            *_redundant(facts),
+            *measured("H200", facts.arch, _worthwhile(facts)),
+        ),
     )
 
 
@@ -116,6 +126,7 @@ def _knobs(fusion: Fusion, f: ColumnFacts) -> tuple[Knob, ...]:
         hint_knob("cache_store", STREAMING, is_offered=bool(f.form.stores)),
         math_knob(fusion),
         Knob("registers", CAPS if f.pass_count > 1 else CAPS[:2]),
+        *tmem_knobs(f.uses_of_tmem, "tmem_pattern", "tmem_dimsep"),
     )
 
 
@@ -150,6 +161,7 @@ def _memory(f: ColumnFacts) -> list[Constraint]:
 def _staging(f: ColumnFacts) -> list[Constraint]:
     """Rows that tensor maps bring."""
     least = min((f.sf.tensor(n).dtype.nbytes for n in f.staged("inner") or f.staged("all")), default=1)
+    kept = ("tmem",) if f.uses_of_tmem else ()
 
     def able(load: Any, which: Any) -> Any:
         return ~is_mapped(load) | (f.staged_bytes(which) > 0)
@@ -163,8 +175,10 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
     def whole(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
         return ~is_mapped(load) | (vector * tx * ty * rows * least % BULK_SMEM_ALIGN == 0)
 
-    def smem(reuse: Any, load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, n: Any) -> Any:
-        turning = ty * rows * stages * f.pass_count
+    def smem(
+        reuse: Any, load: Any, which: Any, vector: Any, tx: Any, ty: Any, rows: Any, stages: Any, n: Any, *tmem: Any
+    ) -> Any:
+        turning = ty * rows * stages * passes_that_load(f, *tmem)
         held = np.where(reuse == SHARED, f.shared_rows(rows, ty, n), turning)
         tile = vector * tx * held * f.staged_bytes(which)
         partials = vector * tx * (ty + n) * f.accumulators
@@ -174,7 +188,7 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
         ring = (stages > 1) & (ty * rows * cluster * stages <= f.rows)
         return ~is_mapped(load) | (reuse == SHARED) | ring
 
-    def kept(reuse: Any, load: Any, stages: Any) -> Any:
+    def stays(reuse: Any, load: Any, stages: Any) -> Any:
         return (reuse != SHARED) | is_mapped(load) & (stages == 1)
 
     def boxes(reuse: Any, ty: Any, rows: Any, cluster: Any) -> Any:
@@ -208,7 +222,7 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
         ),
         Constraint(
             "shared_memory_fits_the_block",
-            ("reuse", "load", "columns", "vector", "threads_x", "threads_y", "rows", "stages", "cluster"),
+            ("reuse", "load", "columns", "vector", "threads_x", "threads_y", "rows", "stages", "cluster", *kept),
             smem,
             "Tiles, times stages, or all rows of a block, and partial results fit its shared memory.",
         ),
@@ -221,7 +235,7 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
         Constraint(
             "redundant_stages",
             ("reuse", "load", "stages"),
-            kept,
+            stays,
             "Rows that stay in shared memory are brought by tensor maps, and no ring turns.",
         ),
         Constraint(
@@ -271,20 +285,22 @@ def _redundant(f: ColumnFacts) -> list[Constraint]:
 
 def _worthwhile(f: ColumnFacts) -> list[Constraint]:
     """What cannot be fast: spills, idle threads, exchanges for nothing."""
+    passing = ("tmem",) if f.uses_of_tmem else ()
 
-    def tile(vector: Any, rows: Any, reuse: Any, load: Any) -> Any:
-        """Bytes of the rows of a thread, what is kept of them, and its accumulators."""
+    def tile(vector: Any, rows: Any, reuse: Any, load: Any, tmem: Any = NO_TMEM) -> Any:
+        """Bytes of the rows of a thread, what is kept of them, or on its way, and its accumulators."""
         kept = np.select([reuse == name for name in f.reuses], [f.kept(name) for name in f.reuses], 0)
+        kept = np.where(tmem == VALUES, np.maximum(kept, sum(f.tmem_widths.get(VALUES, ()))), kept)
         loaded = np.where(load == WORDS, 2 * f.loaded, f.loaded)  # both words that one straddles
         return vector * (rows * np.maximum(loaded, kept) + f.accumulators + f.constants + 4)
 
-    def registers(vector: Any, rows: Any, reuse: Any, load: Any, cap: Any) -> Any:
+    def registers(vector: Any, rows: Any, reuse: Any, load: Any, cap: Any, *tmem: Any) -> Any:
         limit = np.where(cap == 0, MAX_TILE_BYTES, 4 * np.maximum(cap - FIXED_REGISTERS, 0))
-        return (tile(vector, rows, reuse, load) <= limit) | (vector * rows == 1) & (cap == 0)
+        return (tile(vector, rows, reuse, load, *tmem) <= limit) | (vector * rows == 1) & (cap == 0)
 
-    def launched(vector: Any, rows: Any, reuse: Any, load: Any, tx: Any, ty: Any) -> Any:
+    def launched(vector: Any, rows: Any, reuse: Any, load: Any, tx: Any, ty: Any, *tmem: Any) -> Any:
         most = 4 * launchable_registers(f.arch, tx * ty)
-        return (tile(vector, rows, reuse, load) <= most) | (vector * rows == 1) & (tx * ty <= MIN_THREADS)
+        return (tile(vector, rows, reuse, load, *tmem) <= most) | (vector * rows == 1) & (tx * ty <= MIN_THREADS)
 
     def covers(which: Any, vector: Any, tx: Any) -> Any:
         return (vector * tx < 2 * f.columns(which)) & ((tx == 1) | (vector * (tx // 2) < f.columns(which)))
@@ -297,8 +313,9 @@ def _worthwhile(f: ColumnFacts) -> list[Constraint]:
         whole = (vector * tx >= f.columns(which)) & (ty >= f.rows)
         return (tx * ty >= MIN_THREADS) | whole
 
-    def split(reuse: Any, which: Any, vector: Any, tx: Any, cluster: Any) -> Any:
-        long = (reuse != READ_AGAIN) & (f.pass_count > 1) & (_tile(vector, tx, cluster // 2) > LONG_TILE_BYTES)
+    def split(reuse: Any, which: Any, vector: Any, tx: Any, cluster: Any, tmem: Any = NO_TMEM) -> Any:
+        stays = ((reuse != READ_AGAIN) | (tmem != NO_TMEM)) & (f.pass_count > 1)
+        long = stays & (_tile(vector, tx, cluster // 2) > LONG_TILE_BYTES)
         return (cluster == 1) | long | (f.blocks(which, vector, tx) * cluster <= MAX_BLOCKS_PER_SM * f.sm_count)
 
     def sixteen(reuse: Any, vector: Any, tx: Any, cluster: Any) -> Any:
@@ -316,13 +333,13 @@ def _worthwhile(f: ColumnFacts) -> list[Constraint]:
     return [
         Constraint(
             "registers_in_flight",
-            ("vector", "rows", "reuse", "load", "registers"),
+            ("vector", "rows", "reuse", "load", "registers", *passing),
             registers,
             "Rows in flight, what is kept of them and accumulators stay in registers.",
         ),
         Constraint(
             "tile_fits_the_registers_of_a_thread",
-            ("vector", "rows", "reuse", "load", "threads_x", "threads_y"),
+            ("vector", "rows", "reuse", "load", "threads_x", "threads_y", *passing),
             launched,
             "What a thread holds of its rows fits the registers that it can be launched with.",
         ),
@@ -352,7 +369,7 @@ def _worthwhile(f: ColumnFacts) -> list[Constraint]:
         ),
         Constraint(
             "cluster_is_needed",
-            ("reuse", "columns", "vector", "threads_x", "cluster"),
+            ("reuse", "columns", "vector", "threads_x", "cluster", *passing),
             split,
             "Clusters split a fold where columns do not fill the card, or rows would fill a block that keeps them.",
         ),

@@ -121,7 +121,9 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
         return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
 
     return [
-        *tmem_constraints(TmemUse(STREAMS, f.arch, ("threads_x", "threads_y"), axes, f.stream_widths, part, own)),
+        *tmem_constraints(
+            TmemUse(STREAMS, f.arch, ("threads_x", "threads_y"), axes, f.stream_widths, part, own, "blocks_per_sm")
+        ),
         Constraint(
             "redundant_tmem",
             ("tmem", "rows_begin", "multicast", "load"),

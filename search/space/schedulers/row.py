@@ -107,6 +107,8 @@ class RowTrace:
     """Values that go to tensor memory from the registers that they are computed in."""
     values_back: set[str] = field(default_factory=set)
     """Registers that they come back to, in every pass."""
+    whole_steps: frozenset[str] = frozenset()
+    """Beside values in tensor memory, tensors whose readers begin when a thread has computed a whole step of them."""
 
     def __post_init__(self) -> None:
         p = self.point
@@ -352,6 +354,7 @@ class RowTrace:
         reductions = {op.output for op in b.sf.ops if op.kind in REDUCTIONS}
         whole = self.whole_vectors(reductions, kept)
         self.choosing = choosing(b)
+        self.whole_steps = self.complete_steps(reductions) if self.values_there else frozenset()
         positions: dict[int, list[str]] = {}
         for op in b.sf.ops:
             if op.output not in self.sent and op.output not in self.stores:
@@ -370,7 +373,7 @@ class RowTrace:
             return self.row_at
         if name in self.loads:
             return self.load_position(name)
-        if name in self.values_there or name in self.values_back:
+        if name in self.whole_steps:
             return self.step_at
         if name in kept:
             return self.row_at
@@ -402,6 +405,12 @@ class RowTrace:
         whole = {op.output for op in lanes if self.is_read_by_vectors(op.output, reductions)}
         whole |= kept | set(self.stored) | self.values_there
         return complete_vectors(lanes, whole)
+
+    def complete_steps(self, reductions: set[str]) -> frozenset[str]:
+        """Values on their way to tensor memory and back, and what is read both before and after that way."""
+        ops = [op for op in self.b.sf.ops if self.is_in_rows(op.output) or op.output in reductions]
+        there_and_back = {*self.in_tmem, *self.values_there, *self.values_back}
+        return frozenset(complete_vectors(ops, {*self.loads, *there_and_back}) - {*self.loads, *self.in_tmem})
 
     def is_read_by_vectors(self, name: str, reductions: set[str]) -> bool:
         """True if all lanes of a tensor must be there before one of its readers begins."""

@@ -116,8 +116,8 @@ class RowFacts:
 
     @property
     def uses_of_tmem(self) -> tuple[str, ...]:
-        """What may be kept in tensor memory from pass to pass of long rows."""
-        if not (self.arch.has_tmem and self.passes > 1 and self.is_reloaded):
+        """What may be kept in tensor memory from pass to pass."""
+        if not (self.arch.has_tmem and self.passes > 1):
             return ()
         able = {STREAMS: bool(self.rows.loaded), VALUES: any(self.value_bytes.values())}
         return tuple(word for word, is_able in able.items() if is_able)

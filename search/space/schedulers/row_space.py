@@ -91,9 +91,9 @@ def row_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space:
 
 
 def _knobs(fusion: Fusion, f: RowFacts) -> tuple[Knob, ...]:
-    able = {"registers": True, "shared": f.is_brought, "reload": f.is_reloaded or f.online_passes == 1}
+    is_reloaded = f.is_reloaded or f.online_passes == 1 or bool(f.uses_of_tmem)
     return (
-        staging_knob("keep", able),
+        staging_knob("keep", {"registers": True, "shared": f.is_brought, "reload": is_reloaded}),
         f.load_knob,
         store_knob(bulk=f.sent_bytes > 0),
         Knob("vector", tuple(sorted({*f.vectors, *f.shifted_vectors, *f.word_vectors}))),
@@ -143,18 +143,13 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
 
     threads = ("threads", "rows")
     widths = tuple(sorted({n for found in f.value_bytes.values() for n in found}))
+    knobs = ("blocks_per_sm", "resident")
     uses = {
-        STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.stream_widths, part, run, "resident"),
-        VALUES: TmemUse(VALUES, f.arch, threads, (*axes, "keep_values"), widths, of_values, run, "resident"),
+        STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.stream_widths, part, run, *knobs),
+        VALUES: TmemUse(VALUES, f.arch, threads, (*axes, "keep_values"), widths, of_values, run, *knobs),
     }
     return [
         *tmem_constraints(*(uses[what] for what in f.uses_of_tmem)),
-        Constraint(
-            "blocks_that_wait_for_each_other_all_have_their_columns",
-            ("tmem", "cluster"),
-            lambda tmem, cluster: (tmem == NO_TMEM) | (cluster == 1),
-            "Blocks of a cluster wait for each other, and an allocation for columns.",
-        ),
         Constraint(
             "redundant_tmem",
             ("tmem", "keep", "rows_begin"),
@@ -232,9 +227,10 @@ def _shape(f: RowFacts) -> list[Constraint]:
     def small(threads: Any, count: Any) -> Any:
         return (threads * count >= 64) | (count >= rows)
 
-    def reloaded(keep: Any, threads: Any, fold: Any) -> Any:
+    def reloaded(keep: Any, threads: Any, fold: Any, tmem: Any = NO_TMEM) -> Any:
         once = (fold == ONLINE) & (f.online_passes == 1) | (f.passes == 1)
-        return (keep != "reload") | once | f.is_reloaded & (threads >= 4 * WARP_THREADS)
+        again = f.is_reloaded & (threads >= 4 * WARP_THREADS)
+        return (keep != "reload") | once | again | (tmem == STREAMS)
 
     def spread(threads: Any, count: Any, cluster: Any) -> Any:
         return (cluster == 1) | (count == 1) & (threads >= 128)
@@ -271,9 +267,9 @@ def _shape(f: RowFacts) -> list[Constraint]:
         ),
         Constraint(
             "threads_cover_the_tile",
-            ("keep", "threads", "fold"),
+            ("keep", "threads", "fold", *(("tmem",) if f.uses_of_tmem else ())),
             reloaded,
-            "A row that is read in every pass is long: four warps or more read it.",
+            "A row that every pass reads again, of memory, is long: four warps or more read it.",
         ),
         block_fits(f.arch, "threads", "rows"),
     ]

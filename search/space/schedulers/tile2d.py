@@ -103,7 +103,7 @@ class _Tile2dTrace:
         outputs = b.sf.outputs
         self.chains = [add_chain(b, source, load) for source in space.sources]
         if self.exchange is not None:
-            self.chains = [through_tmem(b, chain) for chain in self.chains]
+            self.chains = [through_tmem(b, chain, p["tmem_rounds"]) for chain in self.chains]
         operands = cache_rest(b, self.chains)
         stored, staged = [], []
         for name in outputs:
@@ -186,7 +186,7 @@ class _Tile2dTrace:
     @property
     def passing(self) -> list[str]:
         """The tensors by which sources pass through tensor memory, but for the registers that they come back to."""
-        return [n for c in self.chains if c.in_tmem for n in (c.fetched, c.in_tmem)]
+        return [n for c in self.chains if c.in_tmem for n in (c.fetched, *c.in_tmem, *c.between)]
 
     def to_blocks(self, tv: str) -> None:
         """[tile.., P, Q] -> [tile.., thread, step, P in the vector block, Q in it]."""
@@ -318,8 +318,8 @@ class _Tile2dTrace:
         b.inline(others, lanes_at + 1)
         is_direct = p["load"] == DIRECT and self.exchange is None
         b.inline((c.block for c in self.chains), lead + 1 if is_direct else lead + 2)
-        b.inline((c.in_tmem for c in self.chains if c.in_tmem), lead)
-        b.inline((c.fetched for c in self.chains if c.fetched), lead + 1)
+        b.inline((n for c in self.chains for n in c.in_tmem), lead)
+        b.inline((n for c in self.chains for n in (c.fetched, *c.between) if n), lead + 1)
         shared = [c.shared for c in self.chains if c.shared]
         b.inline((*shared, *staged), lead)
         turn(b, shared, p, (p["threads"],))

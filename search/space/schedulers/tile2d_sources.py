@@ -20,7 +20,7 @@ class Chain:
 
     `dims`: the source's permutation, where the tensors have its own order of dimensions and `permuted` comes after
     them; both empty where the first of them is the view itself. `fetched`, `shared` and `in_tmem` are empty where there
-    is none.
+    is none; of a tile that goes to tensor memory several times, `between` are the registers that it comes back to.
     """
 
     fetched: str
@@ -29,17 +29,23 @@ class Chain:
     permuted: str
     dims: tuple[int, ...]
     source: Source
-    in_tmem: str = ""
+    in_tmem: tuple[str, ...] = ()
+    between: tuple[str, ...] = ()
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        return tuple(n for n in (self.fetched, self.shared, self.in_tmem, self.block) if n)
+        return tuple(n for n in (self.fetched, self.shared, *self.in_tmem, *self.between, self.block) if n)
 
 
-def through_tmem(b: TraceBuilder, chain: Chain) -> Chain:
-    """The chain of a source whose blocks come to registers straight from memory, by way of tensor memory."""
-    there, back = stage_in_tmem(b, chain.block)
-    return replace(chain, fetched=chain.block, in_tmem=there, block=back)
+def through_tmem(b: TraceBuilder, chain: Chain, rounds: int) -> Chain:
+    """The chain of a source whose blocks come to registers straight from memory, so many times by way of tensor
+    memory."""
+    there: list[str] = []
+    back = [chain.block]
+    for _ in range(rounds):
+        for names, name in zip((there, back), stage_in_tmem(b, back[-1]), strict=True):
+            names.append(name)
+    return replace(chain, fetched=back[0], in_tmem=tuple(there), between=tuple(back[1:-1]), block=back[-1])
 
 
 def add_chain(b: TraceBuilder, source: Source, load: str) -> Chain:

@@ -61,7 +61,7 @@ from search.space.schedulers.tile2d_facts import (
 )
 from search.space.schedulers.tile2d_layouts import LEAST_RUNS, memory_constraints
 from search.space.schedulers.tile2d_matrix import MOVES, has_matrices, matrix_constraints
-from search.space.schedulers.tile2d_tmem import exchange_constraints, is_passed
+from search.space.schedulers.tile2d_tmem_space import exchange_constraints, is_passed
 from search.space.schedulers.tile2d_worthwhile import worthwhile
 from search.space.schedulers.transposed_space import TransposedSpace, transposed_space
 from search.space.space import Space
@@ -134,7 +134,7 @@ def _knobs(fusion: Fusion, f: Tile2dFacts) -> tuple[Knob, ...]:
         hint_knob("cache_load", NO_ALLOCATE, STREAMING, EVICT_FIRST),
         hint_knob("cache_store", STREAMING, EVICT_FIRST),
         math_knob(fusion),
-        *tmem_knobs((TRANSPOSE,) if is_passed(f) else (), "tmem_pattern"),
+        *tmem_knobs((TRANSPOSE,) if is_passed(f) else (), "tmem_pattern", "tmem_rounds"),
     )
 
 

@@ -10,37 +10,28 @@ registers take are places along P; with `px` of both exchanged, a thread
     loads    px * vector_in along P by vector_out along Q, qx * .. threads along Q
 
     P = [step, warp, lane, px, vector_in]      Q = [step, outer lane, qx, inner lane, vector_out]
+
+Three such rounds, one after the other, exchange all 32 threads of a warp (`tile2d_rounds`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
-import numpy as np
-
-from compiler.arch import REGISTER_BYTES, TMEM_COLUMNS, WARP_THREADS
+from compiler.arch import WARP_THREADS
 from compiler.ir.iter_domain import ParallelType
 from search.space.builder import TraceBuilder
-from search.space.constraints import Constraint
-from search.space.expressions import looked_up
 from search.space.groups import (
-    BY_LANES,
-    DIRECT,
     NO_TMEM,
     TRANSPOSE,
     LaneExchange,
     ThreadLoops,
-    allocated_columns,
-    columns_taken,
     cut_by_words,
     exchange_of,
     place_in_tmem,
-    unused_knobs,
 )
-from search.space.schedulers.tile2d_facts import Tile2dFacts
-from search.space.schedulers.tile2d_matrix import LANES
+from search.space.schedulers.tile2d_rounds import ROUNDS, cut_into_bits, loaded_in, rounds_by, stored_in, whole_exchange
 from search.space.schedulers.tile2d_sources import Chain
 
 P = ParallelType
@@ -48,7 +39,13 @@ P = ParallelType
 
 def exchange_of_point(point: Mapping[str, Any]) -> LaneExchange | None:
     """What a point's tiles exchange in tensor memory, None where they do not go there."""
-    return exchange_of(point["tmem_pattern"]) if point.get("tmem", NO_TMEM) == TRANSPOSE else None
+    if point.get("tmem", NO_TMEM) != TRANSPOSE:
+        return None
+    return _exchange(point["tmem_pattern"], point["tmem_rounds"])
+
+
+def _exchange(pattern: str, rounds: int) -> LaneExchange | None:
+    return whole_exchange(pattern) if rounds == ROUNDS else exchange_of(pattern)
 
 
 def cut(b: TraceBuilder, tv: str, lead: int, point: Mapping[str, Any], x: LaneExchange) -> None:
@@ -107,13 +104,21 @@ def exchanged_loops(
     b: TraceBuilder, chains: Sequence[Chain], names: Sequence[str], lead: int, point: Mapping[str, Any], x: LaneExchange
 ) -> None:
     """The loops of all tensors of threads inside the tile: of the chains, and `names` that compute and store."""
-    passing = [n for c in chains for n in (c.fetched, c.in_tmem)]
+    passing = [n for c in chains for n in (c.fetched, *c.in_tmem, *c.between)]
     blocks = [c.block for c in chains]
     b.alike([*names, *blocks, *passing], lambda tv: cut(b, tv, lead, point, x))
     b.alike(names, lambda tv: computing(b, tv, lead))
     b.alike([c.fetched for c in chains], lambda tv: loaded(b, tv, lead))
+    if point["tmem_rounds"] == ROUNDS:
+        in_rounds = [n for c in chains for n in (*c.in_tmem, *c.between, c.block)]
+        b.alike(in_rounds, lambda tv: cut_into_bits(b, tv, lead, x.unit_bytes))
+        for c in chains:
+            for by, name, after in zip(rounds_by(x.pattern), c.in_tmem, (*c.between, c.block), strict=True):
+                stored_in(b, name, lead, by, point["tmem_store"])
+                loaded_in(b, after, lead, by, point["tmem_load"])
+        return
     for c in chains:
-        there(b, c.in_tmem, lead, x, point["tmem_store"])
+        there(b, c.in_tmem[0], lead, x, point["tmem_store"])
         back(b, c.block, lead, x, point["tmem_load"])
 
 
@@ -122,133 +127,8 @@ def exchanged_types(b: TraceBuilder, chains: Sequence[Chain], tile: list[P]) -> 
     thread = len(tile) - 2
     b.parallelize_alike([c.fetched for c in chains], [*tile, P.UNROLL, P.VECTORIZE])
     for c in chains:
-        b.parallelize(c.in_tmem, [*tile, P.UNROLL, P.VECTORIZE])
-        b.parallelize(c.block, [*tile, P.UNROLL, P.UNROLL, P.UNROLL, P.VECTORIZE])
-        place_in_tmem(b, c.in_tmem, ThreadLoops(thread))
-
-
-# Constraints ---------------------------------------------------------------------------------------------------------
-
-
-def is_passed(f: Tile2dFacts) -> bool:
-    """Whether blocks of a fusion's tiles can pass through tensor memory: where there is some."""
-    return f.arch.has_tmem
-
-
-def exchange_constraints(f: Tile2dFacts) -> list[Constraint]:
-    """Where threads, their vectors and the columns of a block are such that a pattern exchanges what is transposed."""
-    if not is_passed(f):
-        return []
-    sizes = f.space.source_bytes
-
-    def count(pattern: str) -> int:
-        x = exchange_of(pattern)
-        return 1 if x is None else x.count
-
-    def reached(pattern: str) -> int:
-        """Neighbours along Q among threads, at the least."""
-        x = exchange_of(pattern)
-        return 1 if x is None else x.count * x.inner
-
-    def kept(pattern: str) -> int:
-        x = exchange_of(pattern)
-        return 1 if x is None else max(x.unit_bytes, 1)
-
-    def pattern(tmem: Any, name: Any) -> Any:
-        return (tmem == NO_TMEM) | (name != BY_LANES)
-
-    def path(tmem: Any, load: Any, move: Any, shift: Any) -> Any:
-        return (tmem == NO_TMEM) | (load == DIRECT) & (move == LANES) & ~shift
-
-    def threads(tmem: Any, name: Any, lanes: Any) -> Any:
-        whole = (lanes % looked_up("reached", reached, name) == 0) & (lanes <= WARP_THREADS)
-        return (tmem == NO_TMEM) | whole
-
-    def blocks(tmem: Any, name: Any, tile_in: Any, vin: Any, lanes: Any, threads: Any) -> Any:
-        own = vin * looked_up("exchanging", count, name) * np.maximum(threads // lanes, 1)
-        return (tmem == NO_TMEM) | (tile_in % own == 0)
-
-    def unit(tmem: Any, name: Any, vin: Any) -> Any:
-        unit = looked_up("unit", kept, name)
-        whole = [(vin * n % unit == 0) & ((unit == 1) | (unit % n == 0)) for n in sizes]
-        return (tmem == NO_TMEM) | reduce(np.logical_and, whole)
-
-    def stored(tmem: Any, name: Any, words: Any, vin: Any, vout: Any) -> Any:
-        run, moved = looked_up("exchanging", count, name) * vin * vout, words * REGISTER_BYTES
-        return (tmem == NO_TMEM) | reduce(np.logical_and, [_moves(moved, run * n, n) for n in sizes])
-
-    def loaded(tmem: Any, words: Any, vin: Any, vout: Any) -> Any:
-        moved = words * REGISTER_BYTES
-        return (tmem == NO_TMEM) | reduce(np.logical_and, [_moves(moved, vin * vout * n, n) for n in sizes])
-
-    def columns(tile_in: Any, tile_out: Any, threads: Any) -> Any:
-        return columns_taken([threads], tile_in * tile_out // threads * f.bytes_in)
-
-    def columns_fit(tmem: Any, *knobs: Any) -> Any:
-        return (tmem == NO_TMEM) | (columns(*knobs) <= TMEM_COLUMNS)
-
-    def resident(tmem: Any, blocks: Any, *knobs: Any) -> Any:
-        return (tmem == NO_TMEM) | (np.maximum(blocks, 1) * allocated_columns(columns(*knobs)) <= TMEM_COLUMNS)
-
-    return [
-        *unused_knobs(),
-        Constraint(
-            "redundant_tmem",
-            ("tmem", "load", "move", "shift_store"),
-            path,
-            "What threads load straight from memory passes through tensor memory, in rows as they are.",
-        ),
-        Constraint(
-            "redundant_tmem",
-            ("tmem", "tmem_pattern"),
-            pattern,
-            "What is loaded as it was stored stays with its thread: another pattern gives it to others.",
-        ),
-        Constraint(
-            "tmem_access_has_a_hardware_pattern",
-            ("tmem", "tmem_pattern", "lanes_out"),
-            threads,
-            "Threads that exchange lie along a row of the outputs, inside a warp.",
-        ),
-        Constraint(
-            "threads_cover_the_tile",
-            ("tmem", "tmem_pattern", "tile_in", "vector_in", "lanes_out", "threads"),
-            blocks,
-            "Threads have as many vectors of the tile's other side as they exchange.",
-        ),
-        Constraint(
-            "tmem_words_hold_neighbours",
-            ("tmem", "tmem_pattern", "vector_in"),
-            unit,
-            "What stays with its thread beside columns that move is a part of a vector.",
-        ),
-        Constraint(
-            "tmem_access_width_is_a_power_of_two",
-            ("tmem", "tmem_pattern", "tmem_store", "vector_in", "vector_out"),
-            stored,
-            "What a thread has of a step is moved by whole accesses.",
-        ),
-        Constraint(
-            "tmem_access_width_is_a_power_of_two",
-            ("tmem", "tmem_load", "vector_in", "vector_out"),
-            loaded,
-            "What a thread has of a lane is moved by whole accesses.",
-        ),
-        Constraint(
-            "tmem_columns_fit",
-            ("tmem", "tile_in", "tile_out", "threads"),
-            columns_fit,
-            f"The tiles of a block take at most {TMEM_COLUMNS} columns of 4 bytes.",
-        ),
-        Constraint(
-            "tmem_columns_are_shared_by_the_blocks_of_an_sm",
-            ("tmem", "blocks_per_sm", "tile_in", "tile_out", "threads"),
-            resident,
-            f"Blocks that stay share the {TMEM_COLUMNS} columns of their multiprocessor: an allocation waits.",
-        ),
-    ]
-
-
-def _moves(moved: Any, run: Any, nbytes: int) -> Any:
-    """Whether accesses of `moved` bytes move a run of so many, in whole elements."""
-    return (moved % nbytes == 0) & (run % moved == 0)
+        for name in c.in_tmem:
+            b.parallelize(name, [*tile, P.UNROLL, P.VECTORIZE])
+            place_in_tmem(b, name, ThreadLoops(thread))
+        for name in (*c.between, c.block):
+            b.parallelize(name, [*tile, P.UNROLL, P.UNROLL, P.UNROLL, P.VECTORIZE])

@@ -40,7 +40,7 @@ from search.space.groups import (
 )
 from search.space.schedulers.tile2d_facts import Tile2dFacts
 from search.space.schedulers.tile2d_matrix import LANES, MATRIX, has_matrices
-from search.space.schedulers.tile2d_tmem import is_passed
+from search.space.schedulers.tile2d_tmem_space import is_passed
 
 LEAST_TILE_BYTES = 8 * 1024
 MOST_TILE_BYTES = 64 * 1024

@@ -72,6 +72,19 @@ def test_strides_are_carried_back(steps: list[Json], allocated_strides: list[int
     assert [found.get(a) for a in t.logical] == strides
 
 
+@pytest.mark.parametrize(
+    ("is_before", "strides"), [pytest.param(False, [8, 1], id="since"), pytest.param(True, [None, None], id="before")]
+)
+def test_a_swizzle_is_on_the_way_only_to_what_it_makes(is_before: bool, strides: list[int | None]) -> None:
+    """The axis that a swizzle goes by comes out of it as it was."""
+    swizzle = do("swizzle", "a", kind="xor", axes=[0, 1])
+    steps = [swizzle, allocated()] if is_before else [allocated(), swizzle]
+    t = bound([8, 1], *steps, shape=(4, 4))
+    assert t.allocation is not None
+    found = logical_strides(t, dict(zip(t.allocation.axes, [8, 1], strict=True)))
+    assert [found.get(a) for a in t.logical] == strides
+
+
 def test_merged_axes_that_are_apart_are_told_with_their_strides() -> None:
     (apart,) = allocation_strides(bound([6, 2], merge("a", 0), allocated())).apart
     assert (apart.found, apart.wanted) == (6, 12)

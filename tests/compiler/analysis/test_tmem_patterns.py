@@ -45,9 +45,12 @@ def bit_document(
     loops: Sequence[Bit] = (),
     vector: Sequence[Bit] = (),
     dtype: str = "float32",
+    *,
+    in_turns: bool = False,
 ) -> dict[str, Any]:
     """A tensor of 2**lanes by 2**columns whose every bit is an axis; bits are given from the lowest on. Loops are
-    [warps, threads, loops, vector], each but the loops merged into one axis."""
+    [warps, threads, loops, vector], each but the loops merged into one axis. `in_turns`: a thread has the registers of
+    one turn of the loops at a time."""
     place = {("l", i): lanes - 1 - i for i in range(lanes)}
     place |= {("c", i): lanes + columns - 1 - i for i in range(columns)}
     order = [*reversed(warps), *reversed(threads), *reversed(loops), *reversed(vector)]
@@ -64,6 +67,8 @@ def bit_document(
         at = first + len(loops)
         schedule += on(ALL, *[merge(at)] * (len(vector) - 1))
         schedule += on(("tv2", "tv3"), vectorize(at))
+    if in_turns:
+        schedule += on(("tv1", "tv3"), inline(first + len(loops)))
     return document((1 << lanes, 1 << columns), schedule, dtype)
 
 
@@ -73,7 +78,13 @@ def bit_of(step: tuple[int, int]) -> Bit:
 
 
 def scheduled(
-    shape: Shape, registers: int, *, vector: int | None = None, warps: int = 2, half: int = 0
+    shape: Shape,
+    registers: int,
+    *,
+    vector: int | None = None,
+    warps: int = 2,
+    half: int = 0,
+    in_turns: bool = False,
 ) -> dict[str, Any]:
     """The schedule that the formula of a pattern stands for, on a tensor of one more column bit than it needs.
 
@@ -88,7 +99,8 @@ def scheduled(
     upper = [("l", i) for i in range(5, 5 + warps)]
     every = {("l", i) for i in range(5)} | {("c", i) for i in range(columns)}
     spare = sorted(every - set(own) - set(threads))
-    return bit_document(5 + warps, columns, threads, upper, [*own[:in_loops], *spare], own[in_loops:])
+    loops = [*own[:in_loops], *spare]
+    return bit_document(5 + warps, columns, threads, upper, loops, own[in_loops:], in_turns=in_turns)
 
 
 def _legal_widths() -> Iterator[Any]:

@@ -139,6 +139,7 @@ SAMPLES: list[k.Stmt] = [
     tmem_ir.TmemLoad(REG, CELL, Pattern.P16X32BX2, 8, 8, 16),
     tmem_ir.TmemStore(REG, CELL, Pattern.P16X128B, 4, 8),
     tmem_ir.TmemCopy(CELL, PLACE, 32, 128, 256),
+    tmem_ir.TmemShift(CELL),
     tmem_ir.TmemCommit(BARRIER),
     tmem_ir.Unpack(REG, Reg("w", DType.I32, AT), 16),
     tmem_ir.WaitTmemLoads(),

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from compiler.analysis.tmem.patterns import Shape
 from compiler.emulate.launch import Completion, Options
 from compiler.explicit.emulated import EmulatedExplicit, run_explicit
 from compiler.explicit.generate import generate_explicit
 from compiler.nvrtc import CompilePool
+from tests.compiler.analysis.test_tmem_patterns import bit_of
 from tests.compiler.analysis.tmem_cases import (
     ALL,
     Step,
@@ -124,6 +127,28 @@ def transposed_in_turns(turns: int, shape: Sequence[int] = (128, 2, 2)) -> Docum
     return {**given, "schedule": steps}
 
 
+def exchanged(store: Shape, load: Shape, turns: int = 2) -> Document:
+    """[turns, 128, 32] is stored by one pattern and loaded by another, four registers at a time, by eight warps: those
+    of each subpartition read what the other one has stored, in columns that every turn uses again."""
+    bits = [("l", i) for i in range(6, -1, -1)] + [("c", i) for i in range(4, -1, -1)]
+
+    def loops(names: tuple[str, str], shape: Shape, group: int) -> list[Step]:
+        """[turns, warp, thread, loops.., registers], a bit of the columns being the group of four warps."""
+        registers = [bit_of(s) for s in reversed(shape.register_steps[:2])]
+        threads = [bit_of(s) for s in reversed(shape.thread_steps(4))]
+        warps = [("c", group), ("l", 6), ("l", 5)]
+        rest = [bit for bit in bits if bit not in (*registers, *threads, *warps)]
+        order = {bits.index(bit) + 1: n + 1 for n, bit in enumerate([*warps, *threads, *rest, *registers])}
+        merged = [merge(1)] * 2 + [merge(2)] * 4 + [merge(3 + len(rest))]
+        vector = on(names, vectorize(3 + len(rest)))
+        return [*on(names, reorder(order), *merged, *types(None, "TIDy", "TIDx")), *vector]
+
+    steps = [*on(ALL, *[split(1, 2)] * 6, *[split(8, 2)] * 4), *on("tv2", allocate(), dimsep(8))]
+    steps += [*loops(("tv1", "tv2"), store, 3), *loops(("tv3", "tv4"), load, 4), *on(ALL[:3], inline(1))]
+    steps = [s for s in steps if not (s.get("type") == "Vectorize" and s["tv"] in ("tv1", "tv4"))]
+    return document((turns, 128, 32), steps, name=f"{store.pattern} to {load.pattern}")
+
+
 def twice_through(columns: int, *more: Step, in_loops: bool = False) -> Document:
     """[128, columns] goes through two tensors in tensor memory, one after the other; `in_loops`: the outer loop of all
     tensors is over halves of the columns."""
@@ -160,3 +185,27 @@ def tiles(columns: int, dtype: str = "float32", turns: int = 1, *, row_bytes: in
     steps += [*on("t", *types(None, None, "Bulk", "Bulk")), *on(("q", "y"), *types(None, "TIDx"), split(2, row))]
     steps += [*on("q", vectorize(3)), *on(("s", "t", "q"), inline(1))]
     return {"name": "tiles", "tensors": tensors, "ops": ops, "inputs": ["x"], "outputs": ["y"], "schedule": steps}
+
+
+def resize(axis: int, left: int, right: int) -> Step:
+    return {"do": "resize", "axis": axis, "left": left, "right": right}
+
+
+def shifted(columns: int, dtype: str = "float32", turns: int = 1, subpartitions: int = 4) -> Document:
+    """31 rows of each subpartition are stored to its lanes 0 to 30, shifted, and loaded from lanes 1 to 31."""
+    nbytes = {"float32": 4, "float16": 2, "int8": 1, "float64": 8}[dtype]
+    memories = {"x": "global", "r": "local", "t": "tensor", "u": "tensor", "q": "local", "y": "global"}
+    shape = [turns, subpartitions, 31, columns]
+    tensors = {n: {"shape": shape, "dtype": dtype, "memory": m} for n, m in memories.items()}
+    names, vias = list(memories), {"t": "st_tmem", "u": "shift_tmem", "q": "ld_tmem"}
+    ops = [
+        {"op": "set", "in": [source], "out": name} | ({"via": vias[name]} if name in vias else {})
+        for source, name in pairwise(names)
+    ]
+    lanes = {"do": "set_allocation_domain", "axes": "loop", "contiguity": True, "transforms": [resize(2, 1, 0)]}
+    steps = [*on(("r", "t"), resize(2, 0, 1)), *on("t", allocate(), dimsep(3)), *on("u", lanes, dimsep(3))]
+    steps += [*on(("q", "y"), resize(2, 1, 0)), *on(("r", "t", "q", "y"), merge(1), *types(None, "TIDx"))]
+    steps += on("u", split(3, 32 // nbytes), reorder({3: 2, 2: 3}), *types(None, None, None, "Bulk", "Bulk"))
+    steps += on(("t", "q"), split(2, max(1, 4 // nbytes)), vectorize(3))
+    steps += on(("r", "t", "u", "q"), inline(1))
+    return {"name": "shifted", "tensors": tensors, "ops": ops, "inputs": ["x"], "outputs": ["y"], "schedule": steps}

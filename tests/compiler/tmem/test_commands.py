@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from compiler.cli import app
 from tests.compiler.documents import CASES
-from tests.compiler.tmem.kernels import tiles
+from tests.compiler.tmem.kernels import Document, shifted, tiles
 
 BY_NAME = {c["name"]: c for c in CASES}
 REFUSED = {
@@ -55,9 +55,16 @@ def test_allocation_follows_inlining_and_parallel_types(name: str, tmp_path: Pat
     assert f"in all: {BYTES[name]} bytes a block" in told("explain", case, tmp_path)[1]
 
 
-def test_tiles_are_explained(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        pytest.param(tiles(32), "filled from s: tiles of all 128 lanes, which one thread asks for", id="tiles"),
+        pytest.param(shifted(8), "shifted from t: every row to the next lane, in the same columns", id="rows"),
+    ],
+)
+def test_what_one_thread_asks_for_is_explained(case: Document, words: str, tmp_path: Path) -> None:
     file = tmp_path / "case.json"
-    file.write_text(json.dumps(tiles(32)))
+    file.write_text(json.dumps(case))
     found = CliRunner().invoke(app, ["explain", str(file)])
     assert found.exit_code == 0
-    assert "filled from s: tiles of all 128 lanes, which one thread asks for" in found.output
+    assert words in found.output

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from compiler.analysis.tmem.patterns import SHAPES
 from compiler.dtypes import DType
 from compiler.emulate.launch import Completion, Options
 from compiler.emulate.ptx.parser import parse
@@ -15,6 +18,7 @@ from compiler.explicit.emulated import launch_of
 from compiler.explicit.generate import GeneratedExplicit, generate_explicit
 from compiler.ir.ops import OpKind
 from compiler.nvrtc import CompilePool
+from tests.compiler.analysis.test_tmem_patterns import scheduled
 from tests.compiler.analysis.tmem_cases import split, types
 from tests.compiler.schedules import unary
 from tests.compiler.tmem.kernels import (
@@ -22,16 +26,18 @@ from tests.compiler.tmem.kernels import (
     Document,
     beside_wider_threads,
     copy_of,
+    exchanged,
     of_type,
+    shifted,
     sum_of_two,
     tiles,
     transposed_in_turns,
     twice_through,
     widths,
 )
+from tests.compiler.tmem.left_out import not_needed
 from tests.compiler.tmem.traces import kept_flat, of_trace, row_kept, rows_scaled
 
-NEEDED = re.compile(r"tcgen05\.(wait|fence|dealloc|commit)|bar\.sync|fence\.proxy")
 _LEGAL = {c["name"].removeprefix("TMemTutorialR."): c for c in LEGAL}
 CASES: dict[str, Document] = {
     **{name: _LEGAL[name] for name in ("WarpXYZ", "WarpGroupXYZ", "WarpGroupXColYZ", "Transpose")},
@@ -43,6 +49,7 @@ CASES: dict[str, Document] = {
     "narrow": of_type("int8", 16),
     "columns used again": twice_through(8),
     "tiles in turns": tiles(8, turns=3),
+    "shifted in turns": shifted(8, turns=3),
 }
 
 
@@ -53,26 +60,39 @@ TRACES = {
 }
 
 
+def patterns() -> Iterator[Any]:
+    """Stores by each pattern and loads by each: from warp to warp, and by one warp alone."""
+    for n, store in enumerate(SHAPES):
+        alone = scheduled(store, 4, warps=0)
+        yield pytest.param(alone, id=f"{store.pattern} of one warp", marks=() if n == 3 else pytest.mark.long)
+        for m, load in enumerate(SHAPES):
+            few = m == (n + 1) % len(SHAPES)
+            yield pytest.param(
+                exchanged(store, load),
+                id=f"{store.pattern} to {load.pattern}",
+                marks=() if few else pytest.mark.long,
+            )
+
+
 @pytest.mark.parametrize("name", TRACES)
 def test_nothing_of_a_trace_can_be_left_out(name: str, pool: CompilePool) -> None:
     _expect_all_needed(of_trace(*TRACES[name]), pool)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_nothing_can_be_left_out(name: str, pool: CompilePool) -> None:
-    _expect_all_needed(generate_explicit(CASES[name]), pool)
+@pytest.mark.parametrize("case", [*(pytest.param(case, id=name) for name, case in CASES.items()), *patterns()])
+def test_nothing_can_be_left_out(case: Document, pool: CompilePool) -> None:
+    _expect_all_needed(generate_explicit(case), pool)
 
 
 def _expect_all_needed(made: GeneratedExplicit, pool: CompilePool) -> None:
-    lines = pool.submit(made.source, made.arch.name).result().ptx.splitlines()
+    ptx = pool.submit(made.source, made.arch.name).result().ptx
     given = {n: inputs_of(made.fusion.value(n), i) for i, n in enumerate(made.fusion.inputs)}
-    needed = [i for i, line in enumerate(lines) if NEEDED.search(line)]
-    assert len(needed) >= 3
-    for i in needed:
-        program = parse("\n".join((*lines[:i], *lines[i + 1 :])))
-        for completion in (Completion.EAGER, Completion.LAZY):
-            found = emulate(program, launch_of(made, given), Options(completion=completion))
-            assert found.faults, f"line {i} is not needed: {lines[i].strip()}"
+
+    def is_faulty(text: str) -> bool:
+        program, orders = parse(text), (Completion.EAGER, Completion.LAZY)
+        return all(emulate(program, launch_of(made, given), Options(completion=one)).faults for one in orders)
+
+    assert not_needed(ptx, is_faulty) == []
 
 
 @pytest.mark.parametrize("name", CASES)

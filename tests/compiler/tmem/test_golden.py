@@ -8,10 +8,11 @@ import pytest
 
 from compiler.emit.cuda import kernel_only
 from compiler.explicit.generate import generate_explicit
-from tests.compiler.tmem.kernels import STRIDED_LANES, Document, transposed_in_turns
+from tests.compiler.tmem.kernels import STRIDED_LANES, Document, shifted, tiles, transposed_in_turns
 
 FOLDER = Path(__file__).with_name("golden")
 GOLDEN: dict[str, Document] = {"transposed_in_turns": transposed_in_turns(3), "strided_lanes": STRIDED_LANES}
+GOLDEN |= {"tiles": tiles(8), "shifted": shifted(8)}
 
 
 @pytest.mark.parametrize("name", GOLDEN)

@@ -30,7 +30,7 @@ def _every_form() -> Iterator[Any]:
 @pytest.mark.parametrize(("shape", "registers"), tuple(_every_form()))
 def test_a_pattern_is_right_in_every_width(shape: Shape, registers: int, pool: CompilePool) -> None:
     form = f"{shape.pattern} x{registers // shape.least_registers}"
-    assert forms(right(scheduled(shape, registers), pool).ptx) == {f"st {form}", f"ld {form}"}
+    assert forms(right(scheduled(shape, registers, in_turns=True), pool).ptx) == {f"st {form}", f"ld {form}"}
 
 
 @pytest.mark.parametrize(

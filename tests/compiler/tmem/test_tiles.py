@@ -1,11 +1,11 @@
-"""Tiles that one thread copies from shared to tensor memory: shapes, types, turns of a loop."""
+"""What one thread asks for: tiles from shared to tensor memory, and rows shifted inside it. Shapes, types, turns."""
 
 from __future__ import annotations
 
 import pytest
 
 from compiler.nvrtc import CompilePool
-from tests.compiler.tmem.kernels import Document, right, tiles
+from tests.compiler.tmem.kernels import Document, right, shifted, tiles
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,20 @@ def test_tiles_come_from_shared_memory(case: Document, shape: str, pool: Compile
     ptx = right(case, pool).ptx
     assert f"tcgen05.cp.cta_group::1.{shape} [" in ptx
     assert "fence.proxy.async.shared::cta" in ptx
+
+
+@pytest.mark.parametrize(
+    ("case", "shifts"),
+    [
+        pytest.param(shifted(8), 1, id="a-loop-over-subpartitions"),
+        pytest.param(shifted(16, subpartitions=1), 1, id="two-times-32-bytes-of-one"),
+        pytest.param(shifted(8, turns=3, subpartitions=2), 1, id="in-columns-used-again"),
+        pytest.param(shifted(16, "float16"), 1, id="halves"),
+        pytest.param(shifted(32, "int8"), 1, id="bytes"),
+        pytest.param(shifted(4, "float64"), 1, id="doubles"),
+    ],
+)
+def test_rows_move_to_the_next_lane(case: Document, shifts: int, pool: CompilePool) -> None:
+    ran = right(case, pool)
+    assert ran.ptx.count("tcgen05.shift.cta_group::1.down [") == shifts
+    assert ran.generated.kernel.tmem_columns == 32, "in the columns that they lie in"

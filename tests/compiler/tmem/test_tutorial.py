@@ -37,6 +37,13 @@ def test_a_kernel_of_the_tutorial_is_right(name: str, pool: CompilePool) -> None
     assert ".b32 [%r" in ran.ptx
 
 
+@pytest.mark.parametrize("name", ["Complicated1", "Complicated2"])
+def test_a_swizzled_matrix_of_4096_takes_64_columns(name: str, pool: CompilePool) -> None:
+    made = generate_explicit(BY_NAME[name])
+    assert made.kernel.tmem_columns == 64
+    assert "tcgen05.dealloc" in pool.submit(made.source, made.arch.name).result().ptx
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["Complicated1", "Complicated2"])
 def test_a_swizzled_matrix_of_4096_is_right_in_its_first_last_and_middle_blocks(name: str, pool: CompilePool) -> None:

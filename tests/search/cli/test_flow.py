@@ -96,6 +96,17 @@ def test_what_was_measured_is_told_apart_from_law(invoke: Invoke, card: str, sai
     assert all("measured" not in told[rule] for rule in ("redundant_vector", "registers_in_flight"))
 
 
+def test_points_that_keep_something_in_tensor_memory_are_counted(invoke: Invoke) -> None:
+    asked = ("space", "square.json", "--bind", "M=64", "--samples", "0", "--card")
+    spaces = json.loads(invoke(*asked, "B200", "--json").stdout)["schedulers"]
+    counted = {name: one["by_tmem"]["tmem"] for name, one in spaces.items()}
+    assert all(sum(counted[name].values()) == one["legal"] for name, one in spaces.items())
+    assert all(counted["flat"][what] > 0 for what in ("none", "streams"))
+    told = ", ".join(f"{what} {count:,}" for what, count in counted["flat"].items())
+    assert f"  in tensor memory (tmem), legal: {told}" in invoke(*asked, "B200").stdout
+    assert "in tensor memory" not in invoke(*asked, "H200").stdout
+
+
 def test_a_fusion_may_come_from_standard_input(invoke: Invoke) -> None:
     text = Path("square.json").read_text()
     piped = CliRunner().invoke(app, ["space", "-", "--bind", "M=64", "--json"], input=text)

@@ -50,6 +50,21 @@ def softmax(shape: Sequence[int], dim: int, dtype: str, **layout: Any) -> Fusion
     return from_wire([tensor("x", shape, dtype, **layout)], ops, "out")
 
 
+def log_sum_exp(shape: Sequence[int], dtype: str) -> Fusion:
+    """Down the columns, in f32: two reductions, one after the other, and nothing that is stored for each row."""
+    ops: Ops = [
+        {"op": "cast", "in": ["x"], "out": "xf", "dtype": "f32"},
+        _fold("amax", "xf", "m", (0,), True),
+        _spread("m", "mb", shape),
+        {"op": "sub", "in": ["xf", "mb"], "out": "c"},
+        {"op": "exp", "in": ["c"], "out": "e"},
+        _fold("sum", "e", "z", (0,), True),
+        {"op": "log", "in": ["z"], "out": "l"},
+        {"op": "add", "in": ["l", "m"], "out": "out"},
+    ]
+    return from_wire([tensor("x", shape, dtype)], ops, "out")
+
+
 def batch_norm(shape: Sequence[int], dims: Sequence[int], dtype: str, weights: str) -> Fusion:
     """(x - mean) * rsqrt(var + eps) * w + b over `dims`; the mean and the variance are outputs too."""
     kept = [d for d in range(len(shape)) if d not in dims]

@@ -206,17 +206,17 @@ def sum_and_largest(shape: Sequence[int]) -> Fusion:
     return from_wire([tensor("x", shape, "f32")], ops, "s", "y")
 
 
-def spread(shape: Sequence[int]) -> Fusion:
+def spread(shape: Sequence[int], dim: int = -1) -> Fusion:
     """sum(e * c), sum(e) and e over it, with c = x - max and e = exp(c): two reductions read e, one reads c again."""
-    last = len(shape) - 1
+    over = dim % len(shape)
     ops: Ops = [
-        {"op": "amax", "in": ["x"], "out": "m", "dims": [last], "keepdim": True},
+        {"op": "amax", "in": ["x"], "out": "m", "dims": [over], "keepdim": True},
         _expand("m", "mb", shape),
         {"op": "sub", "in": ["x", "mb"], "out": "c"},
         {"op": "exp", "in": ["c"], "out": "e"},
         {"op": "mul", "in": ["e", "c"], "out": "ec"},
-        {"op": "sum", "in": ["ec"], "out": "t", "dims": [last], "keepdim": False},
-        {"op": "sum", "in": ["e"], "out": "s", "dims": [last], "keepdim": True},
+        {"op": "sum", "in": ["ec"], "out": "t", "dims": [over], "keepdim": False},
+        {"op": "sum", "in": ["e"], "out": "s", "dims": [over], "keepdim": True},
         _expand("s", "sb", shape),
         {"op": "div", "in": ["e", "sb"], "out": "p"},
     ]

@@ -5,6 +5,7 @@ The table has fusions of which some points were refused once; random ones are wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -13,14 +14,19 @@ from compiler.arch import card_or_default
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import generate
+from search.space.groups import parts_in_tmem
+from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
 from tests.compiler.schedules import from_wire
 from tests.search.random_fusions.cases import random_case
 from tests.search.schedulers.inner_outer_fusions import cast, expand, fold, op
-from tests.search.schedulers.row_fusions import tensor
+from tests.search.schedulers.row_fusions import spread, tensor
 
 FEW_SMS = replace(card_or_default("H200"), sm_count=4)
 """A card that few rows fill, so that schedulers for many rows take small fusions."""
+
+
+FEW_SMS_WITH_TMEM = replace(card_or_default("B200"), sm_count=4)
 
 
 def operand_beside_columns() -> Fusion:
@@ -117,10 +123,21 @@ ONCE_REFUSED = {
 def refused(fusion: Fusion, count: int, seed: int) -> list[str]:
     """What the compiler refuses of so many points of each scheduler."""
     plan = Plan.of(fusion, FEW_SMS)
+    return _refused(plan, plan.sample(count, seed))
+
+
+def refused_in_tmem(fusion: Fusion, count: int, seed: int) -> list[str]:
+    """The same of so many points of each use of tensor memory that a scheduler has."""
+    plan = Plan.of(fusion, FEW_SMS_WITH_TMEM)
+    parts = [(name, part) for name, space in plan.spaces.items() for part in parts_in_tmem(space)]
+    return _refused(plan, [Candidate.of(name, point) for name, part in parts for point in part.sample(count, seed)])
+
+
+def _refused(plan: Plan, candidates: Iterable[Candidate]) -> list[str]:
     found = []
-    for candidate in plan.sample(count, seed):
+    for candidate in candidates:
         try:
-            generate(plan.schedulers[candidate.scheduler].trace(fusion, candidate.knobs), plan.arch)
+            generate(plan.schedulers[candidate.scheduler].trace(plan.fusion, candidate.knobs), plan.arch)
         except CompilerError as error:
             found.append(f"{candidate}: {error}")
     return found
@@ -129,6 +146,12 @@ def refused(fusion: Fusion, count: int, seed: int) -> list[str]:
 @pytest.mark.parametrize("name", ONCE_REFUSED)
 def test_every_point_of_these_lowers(name: str) -> None:
     assert refused(ONCE_REFUSED[name], 8, seed=5) == []
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_every_point_that_keeps_part_of_what_a_pass_reads_lowers(dim: int) -> None:
+    """e goes to tensor memory, and c, which it is made of, is read before it and after."""
+    assert refused_in_tmem(spread((200, 512), dim), 4, seed=5) == []
 
 
 @pytest.mark.parametrize(("limits", "seeds"), [("tiny", 10), ("small", 3), ("large", 1)])
@@ -145,3 +168,12 @@ def test_every_point_of_many_random_fusions_lowers(limits: str, first: int) -> N
     for seed in range(first, first + 50):
         case = random_case(seed, limits)
         assert refused(case.bound(), 6, seed) == [], str(case)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("limits", ["tiny", "small", "large"])
+@pytest.mark.parametrize("first", range(20_000, 20_300, 50))
+def test_every_point_of_many_random_fusions_with_tensor_memory_lowers(limits: str, first: int) -> None:
+    for seed in range(first, first + 50):
+        case = random_case(seed, limits)
+        assert refused_in_tmem(case.bound(), 3, seed) == [], str(case)

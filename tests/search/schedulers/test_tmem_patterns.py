@@ -20,7 +20,7 @@ from search.space.groups import PATTERNS
 from search.space.groups.tmem_layout import DIMSEPS
 from tests.search.schedulers.fusions import add
 from tests.search.schedulers.points import generated, point_of, scheduler_named
-from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax
+from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax, spread
 
 ARCH = "sm_100a"
 
@@ -170,6 +170,26 @@ def test_what_is_kept_of_rows(fusion: Fusion, point: dict[str, Any], pattern: st
     expect_right_on_both_sides("row", fusion, chosen, pool)
 
 
+@pytest.mark.parametrize(
+    ("fusion", "point"),
+    [
+        pytest.param(softmax((40, 500), (1,), "bf16"), {"threads": 32, "rows": 2, "unroll": 2}, id="rows of a warp"),
+        pytest.param(
+            spread((3, 2048)),
+            {"tmem": "values", "keep": "shared", "keep_values": "yes"},
+            id="a value of what is read again",
+        ),
+    ],
+)
+def test_short_rows_stay_in_tensor_memory(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:
+    """They are not read again, as they would be without."""
+    chosen = ROW | point
+    assert not refused("row", fusion, chosen)
+    right(generated("row", fusion, ARCH, SM_COUNT, **chosen), pool)
+    if chosen["tmem"] == "streams":
+        assert "threads_cover_the_tile" in refused("row", fusion, chosen | {"tmem": "none"})
+
+
 def test_a_value_that_is_kept_is_computed_once() -> None:
     """Without it, two passes of a softmax take the exponential; with it the last pass reads no row."""
     fusion = softmax((2, 16384), (1,), "f32")
@@ -257,7 +277,6 @@ def test_no_half_of_an_element_is_another_threads(pattern: str) -> None:
         ({"keep_values": "no"}, "redundant_tmem"),
         ({"keep": "registers", "unroll": 1}, "redundant_tmem"),
         ({"fold": "online"}, "redundant_tmem"),
-        ({"cluster": 2}, "blocks_that_wait_for_each_other_all_have_their_columns"),
         ({"tmem": "none"}, "redundant_keep_values"),
         ({"tmem": "streams"}, "redundant_tmem"),
     ],
@@ -269,6 +288,34 @@ def test_values_that_are_not_kept_there(change: dict[str, Any], rule: str) -> No
     fusion = softmax((2, 65536), (1,), "f32")
     assert not refused("row", fusion, point)
     assert rule in refused("row", fusion, point | change)
+
+
+def test_blocks_of_a_cluster_all_have_their_columns_at_once(pool: CompilePool) -> None:
+    """Two blocks of 1024 threads find room on a multiprocessor, and four of 512: so many share 512 columns."""
+    rule = "blocks_that_wait_for_each_other_all_have_their_columns"
+    fusion, point = softmax((1, 32768), (1,), "f32"), ROW | {"threads": 1024, "cluster": 2, "unroll": 2}
+    assert not refused("row", fusion, point)
+    made = generated("row", fusion, ARCH, SM_COUNT, **point)
+    assert (made.kernel.cluster, made.kernel.tmem_columns) == (2, 128)
+    right(made, pool)
+    longer = softmax((1, 131072), (1,), "f32")
+    assert not refused("row", longer, point | {"cluster": 4})
+    for fewer in ({"cluster": 2}, {"cluster": 4, "threads": 512}):
+        assert rule in refused("row", longer, point | fewer)
+        with pytest.raises(IllegalSchedule, match=rule):
+            generated("row", longer, ARCH, SM_COUNT, **point | fewer)
+
+
+def test_a_row_of_256_kib_stays_in_tensor_memory(pool: CompilePool) -> None:
+    """All that a multiprocessor has; it is read once. One vector more has no place."""
+    fusion = softmax((1, 131072), (1,), "bf16")
+    point = ROW | {"vector": 8, "threads": 1024, "tmem_store": 16, "tmem_load": 16}
+    assert not refused("row", fusion, point)
+    made = generated("row", fusion, ARCH, SM_COUNT, **point)
+    assert made.kernel.tmem_columns == 512
+    assert made.source.partition('extern "C"')[2].count("ft_load_global<") == 1
+    right(made, pool)
+    assert "tmem_columns_fit" in refused("row", softmax((1, 131080), (1,), "bf16"), point)
 
 
 def test_a_warp_of_two_rows_has_no_pattern_of_16_lanes() -> None:

@@ -16,10 +16,13 @@ from compiler.pipeline import artifact
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
 from search.space.groups import PATTERNS, exchange_of
+from search.space.schedulers.tile2d_rounds import rounds_by
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated, point_of, scheduler_named
 
 ARCH = "sm_100a"
+
+LONG = pytest.mark.long
 
 SM_COUNT = 2
 """Of a card so small that persistent blocks of small tensors have several tiles."""
@@ -39,6 +42,18 @@ BY_PATTERN: dict[str, dict[str, Any]] = {
     "16x256b": F32 | {"tmem_pattern": "16x256b", "lanes_out": 8, "tile_in": 256, "tile_out": 32},
     "16x32bx2": F32 | {"tmem_pattern": "16x32bx2", "lanes_out": 32, "tile_in": 32, "tile_out": 128},
 }
+
+
+WHOLE: dict[str, Any] = F32 | {
+    "vector_in": 1,
+    "vector_out": 1,
+    "lanes_out": 32,
+    "tile_in": 128,
+    "tile_out": 32,
+    "tmem_pattern": "16x128b",
+    "tmem_rounds": 3,
+}
+"""32 threads along one dimension before, 32 along the other after."""
 
 
 def refused(fusion: Fusion, point: dict[str, Any]) -> set[str]:
@@ -66,6 +81,21 @@ def test_what_a_pattern_exchanges(pattern: str, count: int, inner: int, unit_byt
 
 def test_a_lane_for_each_thread_exchanges_nothing() -> None:
     assert [name for name in PATTERNS if exchange_of(name) is None] == ["32x32b"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "patterns"),
+    [
+        ("16x128b", ["16x128b", "16x128b", "16x32bx2"]),
+        ("16x256b", ["16x256b", "16x256b", "16x32bx2"]),
+    ],
+)
+def test_three_rounds_exchange_all_bits_of_a_thread(pattern: str, patterns: list[str]) -> None:
+    rounds = rounds_by(pattern)
+    assert [r.pattern for r in rounds] == patterns
+    assert rounds[0].stored == ("p4", "p3", "p2", "p1", "p0")
+    assert rounds[-1].loaded == ("q4", "q3", "q2", "q1", "q0")
+    assert [r.stored for r in rounds[1:]] == [r.loaded for r in rounds[:-1]]
 
 
 def changed(pattern: str, **knobs: Any) -> dict[str, Any]:
@@ -122,6 +152,22 @@ def changed(pattern: str, **knobs: Any) -> dict[str, Any]:
             "tmem_words_hold_neighbours",
             None,
             id="of an element of 8 bytes no half moves",
+        ),
+        pytest.param(
+            "f32",
+            WHOLE,
+            {"lanes_out": 16},
+            "tmem_access_has_a_hardware_pattern",
+            None,
+            id="of half a warp no whole one",
+        ),
+        pytest.param(
+            "bf16",
+            WHOLE | {"vector_in": 2, "tile_in": 256},
+            {"vector_in": 1, "tile_in": 128, "tmem_store": 1, "tmem_load": 1},
+            "tmem_words_hold_neighbours",
+            None,
+            id="a word of two rows",
         ),
         pytest.param(
             "f32",
@@ -184,6 +230,27 @@ def test_columns_of_a_tile_are_counted() -> None:
         pytest.param(added_across((64, 256), (1, 0), also="permute"), changed("16x64b"), id="two sources"),
         pytest.param(permuted((160, 192), (1, 0)), changed("16x64b", threads=256, tile_in=128), id="more than lanes"),
         pytest.param(permuted((160, 192), (1, 0)), changed("16x64b", blocks_per_sm=1), id="tile after tile"),
+        pytest.param(permuted((131, 77), (1, 0)), WHOLE, id="whole warps, odd rows"),
+        pytest.param(
+            permuted((66, 258), (1, 0), "bf16"),
+            WHOLE | {"vector_in": 2, "tile_in": 256, "tmem_pattern": "16x128b"},
+            id="whole warps, words of two",
+        ),
+        pytest.param(
+            permuted((1024, 260), (1, 0), "i8"),
+            WHOLE | {"vector_in": 4, "vector_out": 4, "tile_in": 512, "tile_out": 128},
+            id="whole warps, bytes",
+            marks=LONG,
+        ),
+        pytest.param(
+            permuted((64, 130), (1, 0), "f64"),
+            WHOLE | {"tmem_pattern": "16x256b", "blocks_per_sm": 1},
+            id="whole warps, two words an element",
+            marks=LONG,
+        ),
+        pytest.param(
+            added_across((130, 130), (1, 0), also="permute"), WHOLE, id="whole warps of two sources", marks=LONG
+        ),
     ],
 )
 def test_transposed_through_tensor_memory(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:
@@ -195,6 +262,22 @@ def test_transposed_through_tensor_memory(fusion: Fusion, point: dict[str, Any],
     built = artifact(made, pool.submit(made.source, made.arch.name).result())
     verdict = run_set(made.trace.fusion, built, parse(built.ptx), RANDOM, ORDERS, races=True)
     assert verdict.fault == ""
+
+
+def test_a_bit_at_a_time_takes_more_than_three_rounds() -> None:
+    fusion = permuted((1024, 1024), (1, 0))
+    assert not refused(fusion, WHOLE)
+    assert "redundant_tmem_rounds" in refused(fusion, WHOLE | {"tmem_pattern": "16x64b"})
+    assert "redundant_tmem" in refused(fusion, WHOLE | {"tmem": "none"})
+
+
+def test_rounds_lie_in_the_same_columns() -> None:
+    """A thread has 32 words, and so has its lane; a warp reads and writes 32 neighbours at a time."""
+    made = generated("tile2d", permuted((128, 96), (1, 0)), ARCH, SM_COUNT, **WHOLE)
+    assert made.kernel.tmem_columns == 32
+    text = made.source.partition('extern "C"')[2]
+    assert text.count("ft_tmem_wait_stores();") == text.count("ft_tmem_wait_loads();") == 3
+    assert text.count("__syncthreads();") == 2
 
 
 def test_warps_that_exchange_do_not_meet() -> None:

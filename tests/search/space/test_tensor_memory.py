@@ -17,6 +17,7 @@ from compiler.pipeline import Generated, generate
 from search.space.groups import is_kept_there
 from search.space.groups.tensor_memory import allocated_columns
 from search.space.schedulers import schedulers_for
+from tests.search.schedulers.column_fusions import softmax
 from tests.search.schedulers.fusions import suite_fusions
 
 B200, H200 = card_or_default("B200"), card_or_default("H200")
@@ -24,20 +25,22 @@ SUITE = suite_fusions()
 CASES = {
     "flat": ("bias_gelu_bf16_8192x12288", "bcast_add4d_f32_discontig"),
     "row": ("softmax_bf16_4096x131072", "rmsnorm_residual_bf16_8192x8192"),
+    "column": ("softmax of columns",),
 }
+FUSIONS = {**SUITE, "softmax of columns": softmax((96, 96), 0, "bf16")}
 
 
 def points(scheduler: str, name: str, count: int) -> Sequence[Mapping[str, Any]]:
     """Random points with tensor memory."""
-    (found,) = (s for s in schedulers_for(SUITE[name], B200) if s.name == scheduler)
-    every = found.space(SUITE[name], B200.arch).sample(20 * count, seed=5)
+    (found,) = (s for s in schedulers_for(FUSIONS[name], B200) if s.name == scheduler)
+    every = found.space(FUSIONS[name], B200.arch).sample(20 * count, seed=5)
     return [point for point in every if is_kept_there(point)][:count]
 
 
 def made_at(scheduler: str, name: str, point: Mapping[str, Any]) -> Generated:
     """The kernel of a point, legal or not."""
-    (found,) = (s for s in schedulers_for(SUITE[name], B200) if s.name == scheduler)
-    return generate(found.trace(SUITE[name], point), B200.arch)
+    (found,) = (s for s in schedulers_for(FUSIONS[name], B200) if s.name == scheduler)
+    return generate(found.trace(FUSIONS[name], point), B200.arch)
 
 
 @pytest.mark.parametrize("needed", [1, 31, 32, 33, 64, 65, 256, 257, 511, 512])
@@ -73,9 +76,9 @@ def test_what_the_group_refuses_the_compiler_refuses_too(knobs: dict[str, Any], 
     """The nearest illegal points, by the names under which both refuse them."""
     name = "softmax_bf16_4096x131072"
     legal = points("row", name, 1)[0]
-    point = {**legal, **knobs, "resident": 0, "tmem_store": 1, "tmem_load": 1}
-    (found,) = (s for s in schedulers_for(SUITE[name], B200) if s.name == "row")
-    assert rule in {v.rule for v in found.space(SUITE[name], B200.arch).violations(point)}
+    point = {**legal, "cluster": 1, **knobs, "resident": 0, "tmem_store": 1, "tmem_load": 1}
+    (found,) = (s for s in schedulers_for(FUSIONS[name], B200) if s.name == "row")
+    assert rule in {v.rule for v in found.space(FUSIONS[name], B200.arch).violations(point)}
     with pytest.raises(IllegalSchedule) as refused:
         made_at("row", name, point)
     assert rule in {v.rule for v in refused.value.violations}
@@ -83,5 +86,5 @@ def test_what_the_group_refuses_the_compiler_refuses_too(knobs: dict[str, Any], 
 
 def test_cards_without_tensor_memory_have_no_such_knobs() -> None:
     for name in ("softmax_bf16_4096x131072", "bias_gelu_bf16_8192x12288"):
-        for scheduler in schedulers_for(SUITE[name], H200):
-            assert not [k for k in scheduler.space(SUITE[name], H200.arch).knobs if "tmem" in k.name]
+        for scheduler in schedulers_for(FUSIONS[name], H200):
+            assert not [k for k in scheduler.space(FUSIONS[name], H200.arch).knobs if "tmem" in k.name]

@@ -208,17 +208,8 @@ class MBarriers(Engine):
         the report. The async proxy must see the barrier."""
         active = Active(self.machine, np.array([lane]))
         for barrier, _ in self.table.found(active, insn, StateSpace.SHARED, np.array([address], np.uint64)):
-            if uses_async_proxy and not (barrier.is_fenced or lane in barrier.fenced_lanes):
-                active.fault(
-                    FaultKind.PROXY_RACE,
-                    insn,
-                    f"The copy completes on an mbarrier that was initialised at {at_line(barrier.init_insn)} with no "
-                    "fence since, so the copy engine may not see it. After mbarrier.init, execute fence.mbarrier_init "
-                    "or fence.proxy.async, then synchronise.",
-                    None,
-                    np.array(address),
-                    self._name,
-                )
+            if uses_async_proxy:
+                self._expect_visible(barrier, insn, lane, address)
             return barrier, self._comes(barrier, insn, lane, nbytes)
         return None
 
@@ -235,6 +226,21 @@ class MBarriers(Engine):
         barrier.coming.append(coming)
         return coming
 
+    def _expect_visible(self, barrier: LiveBarrier, insn: PtxInstruction, lane: int, address: int) -> None:
+        """Reports an operation of the async proxy that completes on a barrier which it may not see yet."""
+        if barrier.is_fenced or lane in barrier.fenced_lanes:
+            return
+        Active(self.machine, np.array([lane])).fault(
+            FaultKind.PROXY_RACE,
+            insn,
+            f"The copy completes on an mbarrier that was initialised at {at_line(barrier.init_insn)} with no "
+            "fence since, so the copy engine may not see it. After mbarrier.init, execute fence.mbarrier_init "
+            "or fence.proxy.async, then synchronise.",
+            None,
+            np.array(address),
+            self._name,
+        )
+
     def signal(self, barrier: LiveBarrier, coming: Coming, actor: Actor | None, token: Token | None) -> int:
         """The bytes have come: complete_tx. Returns the phase in which they counted."""
         barrier.coming.remove(coming)
@@ -250,7 +256,9 @@ class MBarriers(Engine):
     def arrive_later(
         self, barrier: LiveBarrier, insn: PtxInstruction, lane: int, token: Token | None, actors: Iterable[Actor] = ()
     ) -> int:
-        """An arrival that operations of `lane` make when they are complete (`tcgen05.commit`), see `arrive_for`."""
+        """An arrival that operations of `lane` make when they are complete (`tcgen05.commit`), see `arrive_for`. The
+        async proxy must see the barrier."""
+        self._expect_visible(barrier, insn, lane, barrier.offset)
         return self.arrive_for(barrier, insn, np.array([lane]), [] if token is None else [token], actors)
 
     def arrive_for(

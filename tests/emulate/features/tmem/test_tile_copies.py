@@ -46,8 +46,8 @@ AFTER = "  tcgen05.fence::after_thread_sync;\n"
 INIT = """
   mov.u32 %r12, bar;
   @%p2 mbarrier.init.shared::cta.b64 [%r12], 1;
-  @%p2 fence.mbarrier_init.release.cluster;
 """
+FENCE_INIT = "  @%p2 fence.mbarrier_init.release.cluster;\n"
 DUMP = (
     f"  tcgen05.ld.sync.aligned.32x32b.x{COLUMNS}.b32 {registers(COLUMNS)}, [%r6];\n"
     "  tcgen05.wait::ld.sync.aligned;\n" + store_row(COLUMNS) + "\n"
@@ -58,6 +58,7 @@ def kernel(shape: str, bits: int, **without: bool) -> str:
     """Fills the tile, clears tensor memory, copies, waits, dumps; parts named in `without` are left out."""
     return (
         INIT
+        + ("" if without.get("init_fence") else FENCE_INIT)
         + ALLOC.format(columns=COLUMNS)
         + FILL_SHARED
         + CLEAR
@@ -147,12 +148,15 @@ def test_a_copy_puts_rows_into_their_lanes(shape: str, layout: str) -> None:
     np.testing.assert_array_equal(ran.y.reshape(128, COLUMNS), wanted)
 
 
+COMMITTED = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64"
 CP = "tcgen05.cp.cta_group::1.128x256b"
 LD = f"tcgen05.ld.sync.aligned.32x32b.x{COLUMNS}.b32"
 
 FAULTS = {
     "clean": ({}, []),
     "no proxy fence": ({"proxy_fence": True}, [("proxy_race", CP)]),
+    "the mbarrier under the fence of the tile": ({"init_fence": True}, []),
+    "no fence at all": ({"init_fence": True, "proxy_fence": True}, [("proxy_race", CP), ("proxy_race", COMMITTED)]),
     "not waited for": ({"wait": True}, [("race", LD)]),
     "not fenced after": ({"fence": True}, [("race", LD)]),
     "not committed": ({"commit": True}, [("race", LD), ("in_flight_at_exit", CP)]),
@@ -189,6 +193,7 @@ def test_a_shift_moves_all_rows_but_the_last_to_the_next_lane() -> None:
     rows = np.random.default_rng(1).integers(0, 1 << 32, (128, 32), np.uint32)
     body = (
         INIT
+        + FENCE_INIT
         + ALLOC.format(columns=COLUMNS)
         + load_row(32)
         + f"\n  tcgen05.st.sync.aligned.32x32b.x32.b32 [%r6], {registers(32)};\n"
