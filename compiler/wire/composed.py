@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import Arg, Fusion, Op, Operand, PrefixSum, Reduce, Truth
+from fusetune.wire.fusion import Arg, Fusion, Matmul, Op, Operand, PrefixSum, Reduce, Truth
 from fusetune.wire.infer import MAX_RANK, checked_types
 from fusetune.wire.op_check import FLOATS, ITEM_BYTES, OpCheck, TensorType
 from fusetune.wire.op_types import result_type
@@ -43,6 +43,8 @@ def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
     """Whether the operator has to be written out. `types`: of the fusion's values."""
     if isinstance(op, PrefixSum):
         return not _is_plain_scan(op, types)
+    if isinstance(op, Matmul):
+        return types[_operand(op)].shape[-1].constant == 1
     return op.op in COMPOSED or (isinstance(op, Reduce) and types[op.out].dtype != types[_operand(op)].dtype)
 
 
@@ -79,7 +81,7 @@ class _Written:
     def add(self, op: Op) -> None:
         """An operator of the fusion."""
         own = op.model_copy(update={"ins": tuple(self.names.get(str(x), x) for x in op.ins)})
-        others = _scan if isinstance(op, PrefixSum) else _typed_fold
+        others = _scan if isinstance(op, PrefixSum) else _outer if isinstance(op, Matmul) else _typed_fold
         write = COMPOSED.get(op.op, others if is_composed(op, self.types) else None)
         if write is None:
             self.ops.append(own)
@@ -126,6 +128,18 @@ def _typed_fold(w: _Written, op: Op) -> str:
     dtype = w.types[op.out].dtype
     within = dtype if op.op == "sum" or dtype in FLOATS else "i64"
     return w.cast(w.put(op.op, w.cast(_operand(op), within), dims=op.dims, keepdim=op.keepdim), dtype)
+
+
+def _outer(w: _Written, op: Op) -> str:
+    """A sum of one product, which is rounded once."""
+    left, right = (str(x) for x in op.ins)
+    dtype, shape = w.types[op.out].dtype, w.shape(op.out)
+    within, rank = "f32" if dtype in FLOATS else dtype, len(shape)
+    sides = [
+        w.put("broadcast_to", w.cast(x, within), shape=shape, dims=tuple(range(rank))) if w.shape(x) != shape else x
+        for x in (left, right)
+    ]
+    return w.cast(w.put("mul", *(w.cast(x, within) for x in sides)), dtype)
 
 
 def _truth(w: _Written, op: Op) -> str:
