@@ -19,6 +19,7 @@ from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, in
 from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.lists import TABLE, chunk_of_list, table_type
+from compiler.emit.mma import by_tensor_cores, function_of, instructions_of
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
 from compiler.emit.tensor_memory import on_tensor_memory
@@ -58,6 +59,7 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     at_lane,
 )
+from compiler.lower.mma_ir import CommitMma, MmaAsync, MmaFence, WaitMma
 from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -103,6 +105,7 @@ def emit_launches(kernels: Sequence[Kernel]) -> str:
         *(["struct alignas(64) TensorMap { u8 bytes[128]; };\n"] if any(k.tensor_maps for k in kernels) else []),
         *([f"{_index_type(kernels[0])}\n"] if len(widths) == 1 else []),
         *(f"{table_type(k.table)}\n" for k in kernels if k.table is not None),
+        *(f"{function_of(i)}\n" for i in instructions_of(s for k in kernels for s in k.body)),
     ]
     for kernel, name in zip(kernels, entries(len(kernels)), strict=True):
         lines += [
@@ -186,6 +189,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 pass
             case TmemCopy() | TmemCommit():
                 used.add("tmem_copy")
+            case MmaAsync() | MmaFence() | CommitMma() | WaitMma():
+                used |= {"wgmma", "shared"}
             case _:
                 used |= {"tmem", "shared"}
     return used
@@ -340,6 +345,8 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_commit();"]
         case WaitStores():
             return ["ft_bulk_wait_read<0>();"]
+        case MmaAsync() | MmaFence() | CommitMma() | WaitMma():
+            return [by_tensor_cores(s)]
         case _:
             return [on_tensor_memory(s)]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from compiler.analysis.memory.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
 from compiler.copies.instruction import joined
 from compiler.errors import Violation
+from compiler.analysis.mma.product import is_by_mma
 from compiler.ir.fusion import Number
 from compiler.ir.id_exprs import Resize, Window
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -38,11 +39,14 @@ def copies_join_memories_that_an_instruction_joins(s: Schedule) -> Iterator[Viol
 
 @structure_rule
 def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violation]:
-    """Arithmetic reads and writes registers; everything else is a copy."""
+    """Arithmetic reads and writes registers; everything else is a copy. Tensor cores read shared memory too."""
     for op in s.sf.ops:
         if op.kind in MOVES:
             continue
+        by_mma = is_by_mma(s.sf.tensor(op.output))
         for name in (*op.tensor_inputs, op.output):
+            if by_mma and s.sf.tensor(name).memory is _SHARED:
+                continue
             if s.sf.tensor(name).memory is not _LOCAL:
                 yield Violation(
                     "pointwise_operands_and_results_are_registers",

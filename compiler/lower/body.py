@@ -18,6 +18,7 @@ from compiler.lower.effects import NodeEffects, has_loads, ops_of
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
 from compiler.lower.leaves import Scope, lower_leaf, map_name
+from compiler.lower.mma import grouped, is_group
 from compiler.lower.nest import (
     AsyncLoads,
     FoldPart,
@@ -169,7 +170,7 @@ class _Lowering:
             out += self.meet(needs, scope, node)
             hazards = hazards.after(effects, needs)
             out += self.declarations(node, scope)
-            out += self.node(node, scope, fence_loads=needs.fence_loads)
+            out += self.piece(node, scope, fence_loads=needs.fence_loads)
             for _, loads in (found for found in last if found[0] == number):
                 out += self.free(loads, scope)
         return out, hazards
@@ -177,7 +178,7 @@ class _Lowering:
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:
         """Number of the last piece of a body that reads what the loads bring: itself, where none does."""
         effects = [self.effects.of(node) for node in nodes]
-        reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores) & frozenset(loads.tensors)]
+        reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores | e.tiles) & frozenset(loads.tensors)]
         return reading[-1] if reading else len(nodes) - 1
 
     def left_open(self, nodes: tuple[Node, ...]) -> Hazards:
@@ -193,6 +194,13 @@ class _Lowering:
         needs = hazards.before(effects)
         loads = frozenset(other for name in needs.wait_loads for other in self.ring[name][0].tensors)
         return replace(needs, wait_loads=loads)
+
+    def piece(self, node: Node, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
+        """Statements of one piece; those of a group of products with what goes around them."""
+        made = ops_of(node)
+        if scope.grouped or not is_group(self.facts, node, made):
+            return self.node(node, scope, fence_loads=fence_loads)
+        return grouped(self.facts, made, self.node(node, replace(scope, grouped=True), fence_loads=fence_loads), 0)
 
     def node(self, node: Node, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
         """Statements of one piece. `fence_loads`: its bulk loads overwrite what threads have read without a fence."""
@@ -415,7 +423,7 @@ class _Lowering:
             if t.memory is MemoryType.LOCAL and t.circular is None and declaration_depth(self.facts, t) == scope.depth:
                 out += [Declare(name, t.dtype, layout_of(t).elems), *declared_words(self.facts, t)]
                 op = self.facts.sf.producer(name)
-                if op is not None and op.kind in REDUCTIONS:
+                if op is not None and op.kind in REDUCTIONS and name not in self.facts.products:
                     out.append(Fill(name, t.dtype, layout_of(t).elems, op.kind))
                 online = self.facts.online.get(name)
                 if online is not None and online.maximum == name:

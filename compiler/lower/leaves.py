@@ -37,6 +37,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
+from compiler.lower.mma import lower_product
 from compiler.lower.operands import Barrier, ChosenRow, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
 from compiler.lower.reduce import accumulate, accumulate_product
@@ -50,7 +51,8 @@ from compiler.lower.turns import counted, turns_of
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a statement stands: the loops around it, the bounds those already ensure, ring stages in use."""
+    """Where a statement stands: the loops around it, the bounds those already ensure, ring stages in use, and whether a
+    group of products is open."""
 
     loops: tuple[tuple[Var, bool], ...] = ()
     trip: Expr = field(default_factory=lambda: const(1))
@@ -58,6 +60,7 @@ class Scope:
     stages: tuple[tuple[str, Expr], ...] = ()
     barrier: Barrier | None = None
     elected: bool = False
+    grouped: bool = False
 
     @property
     def depth(self) -> int:
@@ -128,6 +131,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     if op.kind in SCANS:
         turn, source = scope.count(scope.depth), _read(facts, op, op.tensor_inputs[0])
         return lower_scan(facts, facts.scans[t.name], _write(facts, t), source, turn)
+    if op.output in facts.products:
+        return (lower_product(facts, op, _operands(facts, op, scope), tuple(v for v, _ in scope.loops)),)
     if op.kind in CONTRACTIONS:
         return accumulate_product(facts, op, _write(facts, t), *(_read(facts, op, x) for x in op.tensor_inputs))
     if op.kind in REDUCTIONS:
@@ -136,6 +141,16 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     element = at(op.view, facts.indexing.logical(t))[0] if op.kind in RANDOM else None
     computed = Compute(op.kind, _write(facts, t), operands, op.grade, element)
     return (inside_registers(facts, op, computed, _open_bounds(facts, t, scope)),)
+
+
+def _operands(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Shared, Shared]:
+    """Where the tiles of a product's operands are."""
+    product, names = facts.products[op.output], op.tensor_inputs
+    left, right = (
+        _shared(facts, facts.sf.tensor(name), side.start if side is not None else const(0), scope)
+        for name, side in zip(names, (product.left, product.right), strict=True)
+    )
+    return left, right
 
 
 def _write(facts: Facts, t: TensorView) -> Reg:

@@ -55,6 +55,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
+from compiler.lower.mma_ir import CommitMma, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
 from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -217,8 +218,31 @@ def _lines(s: Stmt) -> list[str]:
             return ["commit stores"]
         case WaitStores():
             return ["wait stores"]
+        case MmaAsync() | MmaFence() | CommitMma() | WaitMma():
+            return [_by_tensor_cores(s)]
         case _:
             return [_on_tensor_memory(s)]
+
+
+def _by_tensor_cores(s: MmaStmt) -> str:
+    match s:
+        case MmaAsync():
+            product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
+            return f"mma {_reg(s.target, s.instruction.m * s.instruction.n // 128)} = {product}, {s.instruction}"
+        case MmaFence():
+            return "mma fence"
+        case CommitMma():
+            return "commit mma"
+        case WaitMma():
+            return f"wait mma, {s.pending} groups pending"
+        case _:
+            assert_never(s)
+
+
+def _matrix(m: SharedMatrix) -> str:
+    swizzle = f" {m.span}B" if m.span else ""
+    rows = " rows side by side" if m.is_transposed else ""
+    return f"{_shared(m.place)}{swizzle}{rows}, leading {m.leading} stride {m.stride}"
 
 
 def _on_tensor_memory(s: TmemStmt) -> str:

@@ -37,7 +37,7 @@ class Effects:
     turned: frozenset[str] = frozenset()
     """Circular buffers that cp.async fills ahead: the piece goes on to the next stage, and fills a later one."""
     tiles: frozenset[str] = frozenset()
-    """What tcgen05.cp reads, and has read when the piece is done."""
+    """What tensor cores, or tcgen05.cp, read, and have read when the piece is done."""
     tmem: TmemEffects = field(default_factory=TmemEffects)
 
     def __or__(self, other: Effects) -> Effects:

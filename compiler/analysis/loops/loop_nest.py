@@ -37,6 +37,8 @@ WARP_VAR = "warp"
 THREAD_VARS = frozenset(("tx", "ty", "tz", WARP_VAR))
 CLUSTER_VAR = BUILTIN[ParallelType.CLUSTER]
 """Name of the variable that is a block's place in its cluster."""
+MMA = "mma"
+"""How the names of the variables begin that run over the axes of one instruction of the tensor cores."""
 LANE = "lane"
 """Name of the variable that runs over a vector access."""
 
@@ -95,6 +97,8 @@ class LoopNest:
             return Expr()
         if type_ in BUILTIN:
             return var(Var(BUILTIN[type_], extent))
+        if type_ is ParallelType.MMA:
+            return var(Var(f"{MMA}{position}", extent))
         return var(Var(LANE, extent)) if type_ is ParallelType.VECTORIZE else Expr()
 
     def loop_index(self, t: TensorView) -> dict[IterDomain, Expr]:

@@ -1,0 +1,86 @@
+"""The products that instructions of the tensor cores make: which instruction, and where it finds its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from compiler.analysis.id.indexing import Indexing
+from compiler.analysis.mma.coordinates import Coordinates, instruction_coordinates
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
+from compiler.analysis.mma.shared_operand import SharedOperand, shared_operand
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.expr import Expr, Var
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import CONTRACTIONS
+from compiler.ir.tensor import TensorOp, TensorView
+
+
+@dataclass(frozen=True, slots=True)
+class MmaProduct:
+    """A tensor whose Mma axes an instruction makes. What of it is None the schedule says otherwise than any has it.
+
+    `left`, `right`: the operands in shared memory.
+    """
+
+    tensor: str
+    unit: MmaUnit
+    coordinates: Coordinates | None
+    instruction: Instruction | None
+    left: SharedOperand | None = None
+    right: SharedOperand | None = None
+
+
+def is_by_mma(t: TensorView) -> bool:
+    """Whether an instruction of the tensor cores makes elements of the tensor."""
+    return ParallelType.MMA in t.types
+
+
+def infer_products(
+    sf: ScheduledFusion, indexing: Indexing, swizzle_span: Callable[[str], int]
+) -> Mapping[str, MmaProduct]:
+    """By name, every tensor that tensor cores make."""
+    made = ((op, sf.tensor(op.output)) for op in sf.ops if op.kind in CONTRACTIONS)
+    return {t.name: _product(sf, indexing, op, t, swizzle_span) for op, t in made if is_by_mma(t)}
+
+
+def _product(
+    sf: ScheduledFusion, indexing: Indexing, op: TensorOp, t: TensorView, swizzle_span: Callable[[str], int]
+) -> MmaProduct:
+    memories = {sf.tensor(name).memory for name in op.tensor_inputs}
+    unit = MmaUnit.WGMMA if MemoryType.SHARED in memories else MmaUnit.MMA_SYNC
+    found = instruction_coordinates(indexing, t, unit)
+    if found is None or not _is_fragment(indexing, t, found):
+        return MmaProduct(t.name, unit, None, None)
+    operand = sf.tensor(op.tensor_inputs[0]).dtype
+    made = Instruction(unit, found.m, found.n, found.k, operand, t.dtype)
+    if unit is MmaUnit.MMA_SYNC:
+        return MmaProduct(t.name, unit, found, made)
+    sides = (
+        _shared(sf, indexing, op, name, found, of, swizzle_span)
+        for name, of in zip(op.tensor_inputs, (found.of_row, found.of_column), strict=True)
+    )
+    return MmaProduct(t.name, unit, found, made, *sides)
+
+
+def _is_fragment(indexing: Indexing, t: TensorView, found: Coordinates) -> bool:
+    """Whether no index of an element follows from both its row and its column in the instruction."""
+    rows, columns = found.of_row.keys(), found.of_column.keys()
+    indices = (found.at(e) for e, a in zip(indexing.logical(t), t.logical, strict=True) if not a.is_reduction)
+    return all(not (e.variables & rows and e.variables & columns) for e in indices)
+
+
+def _shared(
+    sf: ScheduledFusion,
+    indexing: Indexing,
+    op: TensorOp,
+    name: str,
+    found: Coordinates,
+    of: Mapping[Var, Expr],
+    swizzle_span: Callable[[str], int],
+) -> SharedOperand | None:
+    t = sf.tensor(name)
+    if t.memory is not MemoryType.SHARED:
+        return None
+    offset = found.at(indexing.read_offset(op, name))
+    return shared_operand(offset, of, found.of_inner, t.dtype.nbytes, swizzle_span(name))

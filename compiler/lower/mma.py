@@ -1,0 +1,66 @@
+"""Products by tensor cores as statements: the instruction, and what goes around a group of them.
+
+    forget registers; fence; instructions of the group; commit; wait; forget registers
+
+Registers are the instructions' from the fence to the wait: nothing the compiler knows of them may stay in others, so it
+forgets what it knows on both sides (PTX ISA, wgmma.fence, wgmma.wait_group).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from compiler.analysis.facts import Facts
+from compiler.analysis.memory.allocation import layout_of
+from compiler.analysis.mma.instructions import MmaUnit
+from compiler.analysis.mma.shared_operand import SharedOperand
+from compiler.ir.expr import Expr, Var, const, var
+from compiler.ir.tensor import TensorOp
+from compiler.lower.kernel_ir import Opaque, Stmt
+from compiler.lower.mma_ir import CommitMma, MmaAsync, MmaFence, SharedMatrix, WaitMma
+from compiler.lower.nest import FoldStep, Node
+from compiler.lower.operands import Reg, Shared
+
+
+def is_asynchronous(facts: Facts, name: str) -> bool:
+    """Whether the tensor is made by instructions that go on while the threads do."""
+    product = facts.products.get(name)
+    return product is not None and product.unit is MmaUnit.WGMMA
+
+
+def is_group(facts: Facts, node: Node, made: Iterable[str]) -> bool:
+    """Whether all that a piece of a body makes, `made`, is made by such instructions: one group of them."""
+    names = tuple(made)
+    return not isinstance(node, FoldStep) and bool(names) and all(is_asynchronous(facts, name) for name in names)
+
+
+def grouped(facts: Facts, made: Iterable[str], statements: Iterable[Stmt], pending: int) -> list[Stmt]:
+    """A group with what goes around it; `pending` groups may be under way when the threads go on."""
+    tensors = [facts.sf.tensor(name) for name in dict.fromkeys(made)]
+    forgotten = [Opaque(t.name, t.dtype, layout_of(t).elems) for t in tensors]
+    return [*forgotten, MmaFence(), *statements, CommitMma(), WaitMma(pending), *forgotten]
+
+
+def lower_product(facts: Facts, op: TensorOp, places: tuple[Shared, Shared], loops: tuple[Var, ...]) -> Stmt:
+    """The instruction of a product, all its loops open. `places`: where its operands' tiles are; `loops`: around it."""
+    t, product = facts.sf.tensor(op.output), facts.products[op.output]
+    assert product.instruction is not None and product.coordinates is not None, "legality refuses what is no product"
+    left, right = (_matrix(side, place) for side, place in zip((product.left, product.right), places, strict=True))
+    target = Reg(t.name, t.dtype, product.coordinates.first(facts.indexing.write_offset(t)))
+    return MmaAsync(product.instruction, target, left, right, _turns(facts, op, loops))
+
+
+def _matrix(side: SharedOperand | None, place: Shared) -> SharedMatrix:
+    assert side is not None, "legality refuses operands that no instruction reads"
+    return SharedMatrix(place, side.leading, side.stride, side.span, side.is_transposed)
+
+
+def _turns(facts: Facts, op: TensorOp, loops: tuple[Var, ...]) -> Expr:
+    """0 in the first turn of the loops that the product sums along; the result is made there, and added to later."""
+    t, nest = facts.sf.tensor(op.output), facts.indexing.nest
+    numbers = {g for g, axis in zip(nest.group[t.name], t.loop, strict=True) if axis.is_reduction and g is not None}
+    summed = [v for v in loops if v.name in {f"k{g}" for g in numbers}]
+    total = const(0)
+    for v in summed:
+        total = total + var(v)
+    return total

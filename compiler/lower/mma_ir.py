@@ -1,0 +1,57 @@
+"""Kernel IR of tensor cores: statements that are one instruction each (PTX ISA, wgmma, mma.sync).
+
+All threads of a warp group, or a warp, execute them together. Between `MmaFence` and `WaitMma` the registers of results
+belong to the instructions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.analysis.mma.instructions import Instruction
+from compiler.ir.expr import Expr
+from compiler.lower.operands import Reg, Shared
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMatrix:
+    """An operand in shared memory, from `place` on: bytes of the descriptor's offsets and of its swizzle; whether the
+    rows, not k, lie side by side (PTX ISA, wgmma, "Matrix Descriptor Format")."""
+
+    place: Shared
+    leading: int
+    stride: int
+    span: int
+    is_transposed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MmaAsync:
+    """target = left @ right + target, or, where `adds` is 0, left @ right; under way until a `WaitMma` that covers it
+    (PTX ISA, wgmma.mma_async)."""
+
+    instruction: Instruction
+    target: Reg
+    left: SharedMatrix
+    right: SharedMatrix
+    adds: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class MmaFence:
+    """What was done to registers comes before instructions that use them (PTX ISA, wgmma.fence)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMma:
+    """Closes the group of the instructions since the last one (PTX ISA, wgmma.commit_group)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitMma:
+    """Waits until at most the last `pending` groups are under way (PTX ISA, wgmma.wait_group)."""
+
+    pending: int
+
+
+MmaStmt = MmaAsync | MmaFence | CommitMma | WaitMma
