@@ -55,6 +55,15 @@ class _Banks:
         }
 
 
+@dataclass(slots=True)
+class _Products:
+    """Instructions that multiply matrices, their multiplications and additions, and bytes of operands in memory."""
+
+    instructions: int = 0
+    operations: int = 0
+    shared_bytes: int = 0
+
+
 class Counters:
     """Counts of a run. `is_on` False counts nothing, for speed."""
 
@@ -64,6 +73,7 @@ class Counters:
         self._traffic: dict[str, dict[str, _Traffic]] = defaultdict(lambda: defaultdict(_Traffic))
         self._banks: dict[tuple[str, int | None], _Banks] = defaultdict(_Banks)
         self._bulk: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+        self._products: dict[str, dict[str, _Products]] = defaultdict(lambda: defaultdict(_Products))
 
     def instructions(self, klass: str, warps: int, lanes: int, divergent: int = 0) -> None:
         """Instructions of a class, executed by so many warps and by so many of their lanes.
@@ -137,6 +147,16 @@ class Counters:
         counts[0] += boxes
         counts[1] += nbytes
 
+    def product(self, kind: str, form: str, instructions: int, operations: int, shared_bytes: int) -> None:
+        """Instructions of a kind (`mma.sync`, `wgmma`, `tcgen05.mma`) and form (shape and types), each with so many
+        multiplications and additions, and bytes that it reads of operands in shared memory."""
+        if not self.is_on:
+            return
+        counts = self._products[kind][form]
+        counts.instructions += instructions
+        counts.operations += instructions * operations
+        counts.shared_bytes += instructions * shared_bytes
+
     def as_dict(self) -> dict[str, Any]:
         """All counts, integers in nested dictionaries, in a fixed order:
 
@@ -146,6 +166,8 @@ class Counters:
         shared         load, store -> requests, wavefronts, ideal_wavefronts, bank_conflicts (wavefronts beyond the
                        ideal); by_line: CUDA source line -> load, store -> the same, where the line is known
         bulk           kind -> tensor -> boxes, bytes
+        products       kind -> form -> instructions, operations (multiplications and additions), shared_bytes (operands
+                       read from shared memory)
         """
         names = ("warp", "thread", "divergent")
         by_class = {k: dict(zip(names, n, strict=True)) for k, n in sorted(self._instructions.items())}
@@ -169,6 +191,17 @@ class Counters:
             "bulk": {
                 kind: {tensor: {"boxes": n[0], "bytes": n[1]} for tensor, n in sorted(tensors.items())}
                 for kind, tensors in sorted(self._bulk.items())
+            },
+            "products": {
+                kind: {
+                    form: {
+                        "instructions": c.instructions,
+                        "operations": c.operations,
+                        "shared_bytes": c.shared_bytes,
+                    }
+                    for form, c in sorted(forms.items())
+                }
+                for kind, forms in sorted(self._products.items())
             },
         }
 

@@ -204,6 +204,7 @@ _CLASSES = {
     "ldmatrix": "matrix",
     "stmatrix": "matrix",
     "movmatrix": "matrix",
+    "mma": "product",
     "cvt": "convert",
     "mov": "move",
     "cvta": "move",

@@ -23,6 +23,7 @@ import compiler.emulate.features.lanes.logic
 import compiler.emulate.features.lanes.move
 import compiler.emulate.features.lanes.thread
 import compiler.emulate.features.mbarrier.instructions
+import compiler.emulate.features.mma.sync
 import compiler.emulate.features.tma.instructions
 import compiler.emulate.features.tma.map_instructions
 import compiler.emulate.features.tmem.allocation

@@ -17,7 +17,7 @@ Words = npt.NDArray[np.uint32]
 
 KERNEL = """
 .version 8.7
-.target sm_100a
+.target {target}
 .address_size 64
 .visible .entry k(.param .u64 p_x, .param .u64 p_y)
 {{
@@ -113,6 +113,7 @@ def run(
     cluster: int = 1,
     completion: Completion = Completion.EAGER,
     seed: int = 0,
+    target: str = "sm_100a",
 ) -> Ran:
     """Runs KERNEL with `body`; `y` has `words` words."""
     data = np.ascontiguousarray(x).view(np.uint8).reshape(-1).copy()
@@ -123,14 +124,14 @@ def run(
     }
     launch = Launch(
         "k",
-        "sm_100a",
+        target,
         (blocks, 1, 1),
         (threads, 1, 1),
         (TensorArgument("x"), TensorArgument("y")),
         tensors,
         cluster=(cluster, 1, 1),
     )
-    return Ran(emulate(parse(KERNEL.format(body=body)), launch, Options(completion, seed)), y)
+    return Ran(emulate(parse(KERNEL.format(body=body, target=target)), launch, Options(completion, seed)), y)
 
 
 EVERY_ORDER: Sequence[tuple[Completion, int]] = (

@@ -1,11 +1,11 @@
 // Instructions that are not emulated, and matrices of shared memory.
 #include "planted.cuh"
 
-KERNEL tensor_core_product(const u32* x, float* y) {
+KERNEL product_of_f64(const u32* x, float* y) {
   int t = threadIdx.x;
-  float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  EITHER(d[0] = __uint_as_float(x[t]), asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%4, %4}, {%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(x[t])));  // fault: unsupported_instruction
-  y[t] = d[0];
+  double d[2] = {0.0, 0.0};
+  EITHER(d[0] = __uint_as_float(x[t]), asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%2}, {%0, %1};" : "+d"(d[0]), "+d"(d[1]) : "d"(1.0)));  // fault: unsupported_instruction
+  y[t] = (float)d[0];
 }
 
 KERNEL matrix_row_misaligned(const u32* x, u32* y) {

@@ -184,7 +184,7 @@ BLOCKS = (
 
 MATRIX = (
     _matrix(
-        "tensor_core_product",
+        "product_of_f64",
         args=(given("x", 32, "u32"), output("y", 32, "f32")),
         expected=lambda t: {"y": t["x"].view(np.float32)},
     ),
