@@ -59,7 +59,7 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     at_lane,
 )
-from compiler.lower.mma_ir import CommitMma, MmaAsync, MmaFence, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, WaitMma
 from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -189,7 +189,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 pass
             case TmemCopy() | TmemCommit():
                 used.add("tmem_copy")
-            case MmaAsync() | MmaFence() | CommitMma() | WaitMma():
+            case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
                 used |= {"wgmma", "shared"}
             case _:
                 used |= {"tmem", "shared"}
@@ -329,6 +329,8 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return [f"ft_mbarrier_expect_tx({_barrier(s.barrier)}, {s.nbytes}u);"]
         case AddBytes():
             return [f"ft_mbarrier_add_bytes({_barrier(s.barrier)}, {s.nbytes}u);"]
+        case Arrive(by_mma=True):
+            return [f"ft_mma_free_by_warp({_barrier(s.barrier)});"]
         case Arrive():
             return [f"ft_mbarrier_free{'_by_warp' if s.of_warp else ''}({_barrier(s.barrier)});"]
         case SyncPart():
@@ -345,7 +347,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_commit();"]
         case WaitStores():
             return ["ft_bulk_wait_read<0>();"]
-        case MmaAsync() | MmaFence() | CommitMma() | WaitMma():
+        case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
             return [by_tensor_cores(s)]
         case _:
             return [on_tensor_memory(s)]

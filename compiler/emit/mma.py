@@ -10,7 +10,7 @@ from compiler.dtypes import FP8, DType
 from compiler.emit.text import total
 from compiler.emit.values import reg
 from compiler.lower.kernel_ir import Stmt
-from compiler.lower.mma_ir import CommitMma, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
 from compiler.lower.traversal import walk
 
 _TYPE = {
@@ -41,6 +41,8 @@ def by_tensor_cores(s: MmaStmt) -> str:
             return "ft_mma_commit();"
         case WaitMma():
             return f"ft_mma_wait<{s.pending}>();"
+        case HoldRegisters():
+            return f"ft_mma_hold<{s.elems}>(&{s.name}[0]);"
         case _:
             assert_never(s)
 

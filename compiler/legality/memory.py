@@ -46,7 +46,9 @@ def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Viola
 
 def _may_repeat(s: Schedule, op: TensorOp) -> bool:
     """Whether a copy may be one along a broadcast."""
-    is_operand = any(reader.kind in CONTRACTIONS for reader in s.sf.consumers(op.output))
+    readers = s.sf.consumers(op.output)
+    loaded = (other for reader in readers if reader.kind is OpKind.COPY for other in s.sf.consumers(reader.output))
+    is_operand = any(reader.kind in CONTRACTIONS for reader in (*readers, *loaded))
     return op.kind is OpKind.BROADCAST_TO and (op.multicasts or is_operand)
 
 

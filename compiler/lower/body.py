@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -18,7 +19,7 @@ from compiler.lower.effects import NodeEffects, has_loads, ops_of
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
 from compiler.lower.leaves import Scope, lower_leaf, map_name
-from compiler.lower.mma import grouped, is_group
+from compiler.lower.mma import drained, freed_late, grouped, is_asynchronous, is_group
 from compiler.lower.nest import (
     AsyncLoads,
     FoldPart,
@@ -172,7 +173,8 @@ class _Lowering:
             out += self.declarations(node, scope)
             out += self.piece(node, scope, fence_loads=needs.fence_loads)
             for _, loads in (found for found in last if found[0] == number):
-                out += self.free(loads, scope)
+                late = self.in_flight(ops_of(node))
+                out += self.free(loads, scope) if not late else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
         return out, hazards
 
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:
@@ -200,7 +202,12 @@ class _Lowering:
         made = ops_of(node)
         if scope.grouped or not is_group(self.facts, node, made):
             return self.node(node, scope, fence_loads=fence_loads)
-        return grouped(self.facts, made, self.node(node, replace(scope, grouped=True), fence_loads=fence_loads), 0)
+        statements = self.node(node, replace(scope, grouped=True), fence_loads=fence_loads)
+        return grouped(self.facts, made, statements, self.in_flight(made))
+
+    def in_flight(self, made: Iterable[str]) -> int:
+        """Groups of products that may be under way when a turn of the loop around them ends."""
+        return max((self.facts.sf.tensor(name).in_flight for name in made), default=0)
 
     def node(self, node: Node, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
         """Statements of one piece. `fence_loads`: its bulk loads overwrite what threads have read without a fence."""
@@ -265,7 +272,16 @@ class _Lowering:
             return prologue
         loop = Loop(variable, trip, node.unroll, tuple(statements))
         bits = register_bits(self.facts, node)
-        return [*prologue, *(over_other_bits(loop, bits) if bits else (loop,))]
+        return [*prologue, *(over_other_bits(loop, bits) if bits else (loop,)), *self.drained(node, inner, trip)]
+
+    def drained(self, node: Nested, inner: Scope, trip: Expr) -> list[Stmt]:
+        """What comes behind a loop whose products may be under way: their end, and the stages that they have read."""
+        made = [name for child in node.body for name in ops_of(child) if is_group(self.facts, child, ops_of(child))]
+        late = self.in_flight(made)
+        if not late or inner.grouped:
+            return []
+        freed = [s for loads in self.used_up(node) for s in self.free(loads, inner)]
+        return drained(self.facts, made, freed, inner.loops[-1][0], trip, late)
 
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
@@ -349,7 +365,9 @@ class _Lowering:
         stored = any(op.via.is_bulk for name in node.tensors for op in self.facts.sf.consumers(name))
         freed = self.barrier(node, turns_of(self.facts, t, scope.loops), freed=True)
         who = readers(self.facts, t)
-        arrival = Arrive(freed, of_warp=who.are_warps)
+        users = (op.output for name in node.tensors for op in self.facts.sf.consumers(name))
+        by_mma = who.are_warps and all(is_asynchronous(self.facts, user) for user in users)
+        arrival = Arrive(freed, of_warp=who.are_warps, by_mma=by_mma)
         meeting = [Sync()] if meets_in_turns(node.stages, who.groups) else []
         return [*([self.wait_stores()] if stored else []), arrival, *meeting]
 

@@ -1,9 +1,9 @@
 """Products by tensor cores as statements: the instruction, and what goes around a group of them.
 
-    forget registers; fence; instructions of the group; commit; wait; forget registers
+    hold registers; fence; instructions of the group; commit; wait; hold registers
 
-Registers are the instructions' from the fence to the wait: nothing the compiler knows of them may stay in others, so it
-forgets what it knows on both sides (PTX ISA, wgmma.fence, wgmma.wait_group).
+Registers are the instructions' from the fence to the wait: what the compiler does with them stays on its side of both
+(PTX ISA, wgmma.fence, wgmma.wait_group).
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from compiler.analysis.mma.instructions import MmaUnit
 from compiler.analysis.mma.shared_operand import SharedOperand
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import TensorOp
-from compiler.lower.kernel_ir import Opaque, Stmt
-from compiler.lower.mma_ir import CommitMma, MmaAsync, MmaFence, SharedMatrix, WaitMma
+from compiler.lower.kernel_ir import If, Stmt
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, SharedMatrix, WaitMma
 from compiler.lower.nest import FoldStep, Node
-from compiler.lower.operands import Reg, Shared
+from compiler.lower.operands import Less, Reg, Shared
+from compiler.lower.traversal import map_exprs
 
 
 def is_asynchronous(facts: Facts, name: str) -> bool:
@@ -36,9 +37,29 @@ def is_group(facts: Facts, node: Node, made: Iterable[str]) -> bool:
 
 def grouped(facts: Facts, made: Iterable[str], statements: Iterable[Stmt], pending: int) -> list[Stmt]:
     """A group with what goes around it; `pending` groups may be under way when the threads go on."""
-    tensors = [facts.sf.tensor(name) for name in dict.fromkeys(made)]
-    forgotten = [Opaque(t.name, t.dtype, layout_of(t).elems) for t in tensors]
-    return [*forgotten, MmaFence(), *statements, CommitMma(), WaitMma(pending), *forgotten]
+    held = [_held(facts, name) for name in dict.fromkeys(made)]
+    return [*held, MmaFence(), *statements, CommitMma(), WaitMma(pending), *held]
+
+
+def freed_late(statements: Iterable[Stmt], turn: Var, late: int) -> Stmt:
+    """What frees the stage of this turn of a loop, for that of `late` turns before, if there was one."""
+    moved = map_exprs(tuple(statements), lambda e: e.substitute({turn: var(turn) - const(late)}))
+    return If((Less(const(late - 1), var(turn)),), moved)
+
+
+def drained(
+    facts: Facts, made: Iterable[str], freed: Iterable[Stmt], turn: Var, trip: Expr, late: int
+) -> list[Stmt]:
+    """Behind a loop of `trip` turns: the end of what is under way, and the stages of the last `late` turns free."""
+    held = [_held(facts, name) for name in dict.fromkeys(made)]
+    freed = tuple(freed)
+    last = (map_exprs(freed, lambda e, n=n: e.substitute({turn: trip - const(n)})) for n in range(late, 0, -1))
+    return [WaitMma(0), *held, *(s for stage in last for s in stage)]
+
+
+def _held(facts: Facts, name: str) -> HoldRegisters:
+    t = facts.sf.tensor(name)
+    return HoldRegisters(t.name, t.dtype, layout_of(t).elems)
 
 
 def lower_product(facts: Facts, op: TensorOp, places: tuple[Shared, Shared], loops: tuple[Var, ...]) -> Stmt:

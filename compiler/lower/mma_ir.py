@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.analysis.mma.instructions import Instruction
+from compiler.dtypes import DType
 from compiler.ir.expr import Expr
 from compiler.lower.operands import Reg, Shared
 
@@ -54,4 +55,14 @@ class WaitMma:
     pending: int
 
 
-MmaStmt = MmaAsync | MmaFence | CommitMma | WaitMma
+@dataclass(frozen=True, slots=True)
+class HoldRegisters:
+    """The compiler moves no use of a register array past this place, and keeps no copy of it: the registers are the
+    instructions' from here on, or no longer."""
+
+    name: str
+    dtype: DType
+    elems: int
+
+
+MmaStmt = MmaAsync | MmaFence | CommitMma | WaitMma | HoldRegisters

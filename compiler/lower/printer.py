@@ -55,7 +55,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.mma_ir import CommitMma, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
 from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -203,7 +203,8 @@ def _lines(s: Stmt) -> list[str]:
         case AddBytes():
             return [f"expect {s.nbytes} bytes more on {_barrier(s.barrier)}"]
         case Arrive():
-            return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}"]
+            unfenced = " unfenced" if s.by_mma else ""
+            return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}{unfenced}"]
         case SyncPart():
             return [f"sync {s.threads} threads at barrier {s.number}"]
         case SetRegisters():
@@ -218,7 +219,7 @@ def _lines(s: Stmt) -> list[str]:
             return ["commit stores"]
         case WaitStores():
             return ["wait stores"]
-        case MmaAsync() | MmaFence() | CommitMma() | WaitMma():
+        case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
             return [_by_tensor_cores(s)]
         case _:
             return [_on_tensor_memory(s)]
@@ -235,6 +236,8 @@ def _by_tensor_cores(s: MmaStmt) -> str:
             return "commit mma"
         case WaitMma():
             return f"wait mma, {s.pending} groups pending"
+        case HoldRegisters():
+            return f"hold {s.name}"
         case _:
             assert_never(s)
 

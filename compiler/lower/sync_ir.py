@@ -63,10 +63,11 @@ class AddBytes:
 @dataclass(frozen=True, slots=True)
 class Arrive:
     """The thread arrives on the barrier: what it has read of shared memory, bulk copies may write. `of_warp`: its warp
-    does, once all of its lanes have come here."""
+    does, once all of its lanes have come here. `by_mma`: tensor cores alone have read, and no thread."""
 
     barrier: Barrier
     of_warp: bool = False
+    by_mma: bool = False
 
 
 @dataclass(frozen=True, slots=True)

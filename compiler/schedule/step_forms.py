@@ -14,6 +14,7 @@ from compiler.schedule.steps import (
     CircularBuffer,
     ComputeAt,
     ComputeWith,
+    InFlight,
     InlineAt,
     InlineMost,
     InlineSelectedAt,
@@ -69,6 +70,7 @@ _NAMES: dict[str, type[Step]] = {
     "straddle": Straddle,
     "multicast": Multicast,
     "park": Park,
+    "in_flight": InFlight,
     "cap_registers": CapRegisters,
 }
 _TYPES: dict[type[Step], str] = {cls: name for name, cls in _NAMES.items()}

@@ -1,7 +1,7 @@
 // Asynchronous products of warp groups (PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group",
 // "wgmma.wait_group"). sm_90a. All threads of four neighbouring warps come to each of them together, with one descriptor.
 #pragma once
-#include "types.cuh"
+#include "mbarrier.cuh"
 
 // What was done to registers comes before the instructions that use them.
 FT_INLINE void ft_mma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -13,6 +13,29 @@ FT_INLINE void ft_mma_commit() { asm volatile("wgmma.commit_group.sync.aligned;"
 template <int N>
 FT_INLINE void ft_mma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
+}
+
+// Uses of N registers stay on their side of this place: no instruction, and no copy of them.
+template <int N>
+FT_INLINE void ft_mma_hold(float* regs) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+f"(regs[i])::"memory");
+}
+template <int N>
+FT_INLINE void ft_mma_hold(::i32* regs) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(regs[i])::"memory");
+}
+
+// Frees shared memory that instructions have read which are done, once for a whole warp: they read as copies write, by
+// the asynchronous proxy, and no fence is between (PTX ISA, "wgmma.wait_group").
+FT_INLINE void ft_mma_free_by_warp(u32 bar) {
+  u32 lane;
+  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+  __syncwarp();
+  if (lane == 0u) {
+    ft_mbarrier_arrive(bar);
+  }
 }
 
 // The descriptor of a matrix in shared memory: SHAPE has its offsets and its swizzle, in their bits (PTX ISA, "Matrix
