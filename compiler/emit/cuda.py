@@ -179,6 +179,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= {"mbarrier", "shared", "tma", "elect"}
             case AddBytes() | SyncPart() | SetRegisters():
                 used |= {"roles", "shared"}
+            case Arrive() if s.blocks > 1:
+                used |= {"mbarrier", "shared", "wgmma_cluster"}
             case Arrive():
                 used |= {"mbarrier", "shared"}
             case Elected():
@@ -330,7 +332,8 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
         case AddBytes():
             return [f"ft_mbarrier_add_bytes({_barrier(s.barrier)}, {s.nbytes}u);"]
         case Arrive(by_mma=True):
-            return [f"ft_mma_free_by_warp({_barrier(s.barrier)});"]
+            blocks = f"_in_blocks<{s.blocks}u>" if s.blocks > 1 else ""
+            return [f"ft_mma_free_by_warp{blocks}({_barrier(s.barrier)});"]
         case Arrive():
             return [f"ft_mbarrier_free{'_by_warp' if s.of_warp else ''}({_barrier(s.barrier)});"]
         case SyncPart():

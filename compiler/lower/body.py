@@ -9,7 +9,7 @@ from functools import cached_property
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
 from compiler.arch import BARRIER_BYTES
-from compiler.copies.instruction import Path, instruction_of
+from compiler.copies.instruction import Path, instruction_of, multicast_blocks
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
@@ -94,6 +94,9 @@ class _Lowering:
             body += [*self.wait_tensor_memory(hazards.tmem.at_end()), *freed(self.facts)]
         if (parts := parts_of(self.facts)) is not None:
             body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
+        tells_blocks = any(loads.frees and self.blocks_of(loads) > 1 for loads, _ in self.ring.values())
+        if tells_blocks:  # others write to its memory, and arrive at its barriers, from when it runs until they are done
+            body = [ClusterWait(), *body, ClusterArrive(), ClusterWait()]
         out: list[Stmt] = []
         if self.barriers:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
@@ -126,7 +129,8 @@ class _Lowering:
                         self.ring[name] = (node, self.barriers)
                     self.barriers += node.stages * (2 if node.frees else 1)
                     self.arrivals += [issuers(self.facts, t)] * node.stages
-                    self.arrivals += [readers(self.facts, t).arrivals] * node.stages if node.frees else []
+                    freed = readers(self.facts, t).arrivals * self.blocks_of(node)
+                    self.arrivals += [freed] * node.stages if node.frees else []
                 case Nested():
                     self.number_barriers(node.body)
                 case FoldStep() if node.part is FoldPart.CLUSTER_WRITE:
@@ -140,6 +144,11 @@ class _Lowering:
                     self.arrivals.append(1)
                 case Leaf() | FoldStep() | AsyncLoads():
                     pass
+
+    def blocks_of(self, node: AsyncLoads) -> int:
+        """Blocks of the cluster that one copy of these loads brings its tile to."""
+        ops = (self.facts.sf.producer(name) for name in node.tensors)
+        return max(multicast_blocks(self.facts, op) for op in ops if op is not None)
 
     def exchange(self, node: FoldStep, scope: Scope) -> Exchange | None:
         """Where the blocks of a cluster exchange partials in this turn of the loops around, None where a step exchanges
@@ -367,7 +376,7 @@ class _Lowering:
         who = readers(self.facts, t)
         users = (op.output for name in node.tensors for op in self.facts.sf.consumers(name))
         by_mma = who.are_warps and all(is_asynchronous(self.facts, user) for user in users)
-        arrival = Arrive(freed, of_warp=who.are_warps, by_mma=by_mma)
+        arrival = Arrive(freed, of_warp=who.are_warps, by_mma=by_mma, blocks=self.blocks_of(node))
         meeting = [Sync()] if meets_in_turns(node.stages, who.groups) else []
         return [*([self.wait_stores()] if stored else []), arrival, *meeting]
 

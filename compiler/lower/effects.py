@@ -39,7 +39,7 @@ class NodeEffects:
                 if node.by_copies and node.prefetch:
                     return replace(total, copies=frozenset(), turned=total.copies)
                 if node.frees:
-                    total = replace(total, freed=total.bulk_loads)
+                    total = replace(total, freed=total.bulk_loads, sent=frozenset())
                 return total
 
     @cached_property

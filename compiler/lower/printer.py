@@ -204,7 +204,8 @@ def _lines(s: Stmt) -> list[str]:
             return [f"expect {s.nbytes} bytes more on {_barrier(s.barrier)}"]
         case Arrive():
             unfenced = " unfenced" if s.by_mma else ""
-            return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}{unfenced}"]
+            blocks = f" in {s.blocks} blocks" if s.blocks > 1 else ""
+            return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}{unfenced}{blocks}"]
         case SyncPart():
             return [f"sync {s.threads} threads at barrier {s.number}"]
         case SetRegisters():

@@ -63,11 +63,13 @@ class AddBytes:
 @dataclass(frozen=True, slots=True)
 class Arrive:
     """The thread arrives on the barrier: what it has read of shared memory, bulk copies may write. `of_warp`: its warp
-    does, once all of its lanes have come here. `by_mma`: tensor cores alone have read, and no thread."""
+    does, once all of its lanes have come here. `by_mma`: tensor cores alone have read, and no thread. `blocks`: of the
+    cluster, in each of which it arrives at the barrier in that place."""
 
     barrier: Barrier
     of_warp: bool = False
     by_mma: bool = False
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
