@@ -145,5 +145,10 @@ class Facts:
     def smem(self) -> SharedMemoryPlan:
         threads = prod(self.indexing.nest.block())
         return plan_shared_memory(
-            self.sf, self.swizzle_span, tuple(self.folds.values()), threads, tuple(self.scans.values())
+            self.sf,
+            self.swizzle_span,
+            tuple(self.folds.values()),
+            threads,
+            tuple(self.scans.values()),
+            self.indexing.nest.turns,
         )

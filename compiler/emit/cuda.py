@@ -337,7 +337,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
         case Arrive():
             return [f"ft_mbarrier_free{'_by_warp' if s.of_warp else ''}({_barrier(s.barrier)});"]
         case SyncPart():
-            return [f"ft_sync_part({s.number}u, {s.threads}u);"]
+            return [f"ft_sync_part({total(s.group + s.number)}, {s.threads}u);"]
         case SetRegisters():
             return [f"ft_{'raise' if s.more else 'lower'}_registers<{s.count}u>();"]
         case WaitBarrier():

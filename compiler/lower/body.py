@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import prod
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
-from compiler.arch import BARRIER_BYTES
+from compiler.arch import BARRIER_BYTES, WARP_THREADS
 from compiler.copies.instruction import Path, instruction_of, multicast_blocks
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
@@ -76,6 +77,8 @@ class _Lowering:
     """Reduction over a cluster -> the number of its first barrier."""
     tiles: dict[str, int] = field(default_factory=dict)
     """Tensor that tiles are copied to in tensor memory -> the number of its barrier."""
+    orders: dict[int, int] = field(default_factory=dict)
+    """Loop in whose turns groups of threads use rings -> the number of the barrier of the first group."""
     arrivals: list[int] = field(default_factory=list)
     """Threads that ask for the copies of each barrier."""
 
@@ -132,6 +135,10 @@ class _Lowering:
                     freed = readers(self.facts, t).arrivals * self.blocks_of(node)
                     self.arrivals += [freed] * node.stages if node.frees else []
                 case Nested():
+                    if node.group in self.facts.indexing.nest.in_turns:
+                        self.orders[node.group] = self.barriers
+                        self.barriers += node.extent
+                        self.arrivals += [self.warps_of_a_group(node)] * node.extent
                     self.number_barriers(node.body)
                 case FoldStep() if node.part is FoldPart.CLUSTER_WRITE:
                     self.exchanges[node.tensor] = self.barriers
@@ -144,6 +151,13 @@ class _Lowering:
                     self.arrivals.append(1)
                 case Leaf() | FoldStep() | AsyncLoads():
                     pass
+
+    def warps_of_a_group(self, node: Nested) -> int:
+        """Warps of one of the groups of threads that take turns."""
+        threads = prod(self.facts.indexing.nest.block()) // node.extent
+        if threads % WARP_THREADS:
+            raise Unsupported(f"groups of {threads} threads that take turns,", "Make them of whole warps.")
+        return threads // WARP_THREADS
 
     def blocks_of(self, node: AsyncLoads) -> int:
         """Blocks of the cluster that one copy of these loads brings its tile to."""
@@ -262,6 +276,8 @@ class _Lowering:
 
     def loop(self, node: Nested, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
         variable = Var(f"k{node.group}", node.extent)
+        if node.group in self.orders:
+            return self.in_turns(node, variable, scope)
         trip, implied = self.trip(node, variable, scope)
         inner = scope.enter(variable, trip, node.unroll, implied)
         prologue: list[Stmt] = []
@@ -282,6 +298,22 @@ class _Lowering:
         loop = Loop(variable, trip, node.unroll, tuple(statements))
         bits = register_bits(self.facts, node)
         return [*prologue, *(over_other_bits(loop, bits) if bits else (loop,)), *self.drained(node, inner, trip)]
+
+    def in_turns(self, node: Nested, variable: Var, scope: Scope) -> list[Stmt]:
+        """The turn of each group of threads, one group after the other: a ring's barriers tell a phase from the one
+        before it alone, and the group before has seen all phases up to those of its turn."""
+        own, groups = self.facts.indexing.nest.beside[node.group], node.extent
+        inner = scope.enter(variable, const(groups), False, scope.implied)
+        statements, _ = self.body(node.body, inner, Hazards())
+        moved = map_exprs(tuple(statements), lambda e: e.substitute({variable: own}))
+        # The first group waits for the last one's turn before, which a fresh barrier lets through.
+        is_first = (own * -1 + (groups - 1)) // (groups - 1)
+        turn = WaitBarrier(self.order(node, own), (scope.count(scope.depth) + is_first) % 2)
+        return [turn, *moved, Arrive(self.order(node, (own + 1) % groups), of_warp=True, by_mma=True)]
+
+    def order(self, node: Nested, group: Expr) -> Barrier:
+        """The barrier at which a group of threads waits for its turn."""
+        return Barrier(group * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * self.orders[node.group]))
 
     def drained(self, node: Nested, inner: Scope, trip: Expr) -> list[Stmt]:
         """What comes behind a loop whose products may be under way: their end, and the stages that they have read."""
@@ -377,7 +409,8 @@ class _Lowering:
         users = (op.output for name in node.tensors for op in self.facts.sf.consumers(name))
         by_mma = who.are_warps and all(is_asynchronous(self.facts, user) for user in users)
         arrival = Arrive(freed, of_warp=who.are_warps, by_mma=by_mma, blocks=self.blocks_of(node))
-        meeting = [Sync()] if meets_in_turns(node.stages, who.groups) else []
+        takes_turns = any(f"k{n}" in (v.name for v, _ in scope.loops) for n in self.orders)
+        meeting = [Sync()] if not takes_turns and meets_in_turns(node.stages, who.groups) else []
         return [*([self.wait_stores()] if stored else []), arrival, *meeting]
 
     def loads(self, nodes: tuple[Node, ...], scope: Scope) -> list[Stmt]:

@@ -207,7 +207,7 @@ def _lines(s: Stmt) -> list[str]:
             blocks = f" in {s.blocks} blocks" if s.blocks > 1 else ""
             return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}{unfenced}{blocks}"]
         case SyncPart():
-            return [f"sync {s.threads} threads at barrier {s.number}"]
+            return [f"sync {s.threads} threads at barrier {_free(s.group + s.number)}"]
         case SetRegisters():
             return [f"{'raise' if s.more else 'lower'} registers from {s.before} to {s.count}"]
         case WaitBarrier():

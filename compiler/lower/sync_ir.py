@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.ir.expr import Expr
 from compiler.lower.operands import (
@@ -87,10 +87,12 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class SyncPart:
-    """Barrier `number` of `threads` threads of the block: those that compute, where others only load."""
+    """Barrier `number` of `threads` threads of the block: those that compute, where others only load. `group`: of groups
+    that each have one, counted from there."""
 
     number: int
     threads: int
+    group: Expr = field(default_factory=Expr)
 
 
 @dataclass(frozen=True, slots=True)
