@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.in_flight import InFlight, landing_registers
+from compiler.emulate.product_registers import ProductRegisters, product_registers
 from compiler.emulate.ptx.assignment import passes_on
 from compiler.emulate.ptx.module import (
     Address,
@@ -62,6 +63,7 @@ class Binder:
         self.target = target
         self.checked = maybe_unassigned
         self._landing = landing_registers(function)
+        self.products = product_registers(function)
 
     def reader(self, operand: Operand, dtype: npt.DTypeLike, insn: PtxInstruction) -> Reader:
         """Reads `operand` as `dtype`: np.float32, np.int64, np.uint16 (also bits of bf16), np.bool_ (predicates)…
@@ -109,6 +111,8 @@ class Binder:
             read = lambda a: raw(a).view(wanted)  # noqa: E731 - three forms of one function
         if index in self._landing:
             read = _landed(register, read, insn)
+        if index in self.products and insn.opcode != "wgmma":
+            read = self._multiplied(register, read, insn)
         if index not in self.checked or passes_on(insn):
             return read
 
@@ -127,6 +131,15 @@ class Binder:
 
         return checked
 
+    def _multiplied(self, register: Register, read: Reader, insn: PtxInstruction) -> Reader:
+        """Reads a register that a product of a warpgroup may still be writing."""
+
+        def multiplied(a: Active) -> Array:
+            a.machine.engine(ProductRegisters).read(a, register, insn)
+            return read(a)
+
+        return multiplied
+
     def writer(self, operand: Operand, dtype: npt.DTypeLike, insn: PtxInstruction) -> Writer:
         """Writes values of `dtype` to `operand`, a register or `_`.
 
@@ -144,9 +157,11 @@ class Binder:
         signed = given.kind == "i"
         wide = np.dtype(f"i{own.itemsize}") if signed else own
         narrow = np.dtype(f"u{given.itemsize}")
-        is_checked, is_landing = index in self.checked, index in self._landing
+        is_checked, is_landing, is_product = index in self.checked, index in self._landing, index in self.products
 
         def write(a: Active, values: Array) -> None:
+            if is_product:
+                a.machine.engine(ProductRegisters).write(a, operand, insn)
             values = np.asarray(values, given)
             if own.itemsize != given.itemsize:
                 values = (values if signed else values.view(narrow)).astype(wide)

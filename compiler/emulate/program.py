@@ -102,9 +102,9 @@ def _orders_memory(insn: PtxInstruction) -> bool:
 
 
 def _is_of_async_proxy(insn: PtxInstruction) -> bool:
-    """Bulk and tensor copies, and tensor memory (PTX ISA, "cp.async.bulk" and "tcgen05": async proxy). `cp.async` and
-    `st.async` run beside their thread too, in the generic proxy."""
-    return insn.has("bulk") or insn.opcode == "tcgen05"
+    """Bulk and tensor copies, tensor memory, and products of warpgroups (PTX ISA, "cp.async.bulk", "tcgen05", "wgmma":
+    async proxy). `cp.async` and `st.async` run beside their thread too, in the generic proxy."""
+    return insn.has("bulk") or insn.opcode in ("tcgen05", "wgmma")
 
 
 def _block(function: Function, start: int, stop: int, plain: dict[int, Run], ends: dict[int, End]) -> BasicBlock:
@@ -205,6 +205,7 @@ _CLASSES = {
     "stmatrix": "matrix",
     "movmatrix": "matrix",
     "mma": "product",
+    "wgmma": "fence",
     "cvt": "convert",
     "mov": "move",
     "cvta": "move",
@@ -221,11 +222,14 @@ _CLASSES = {
     "cos": "special_function",
     "tanh": "special_function",
 }
+_PRODUCTS = {("wgmma", "mma_async"), ("tcgen05", "mma")}
 _FLOATS = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f32x2", "f64", "tf32")
 
 
 def instruction_class(insn: PtxInstruction) -> str:
     """The class under which an instruction is counted; arithmetic is `float` or `integer`."""
+    if insn.name[:2] in _PRODUCTS:
+        return "product"
     known = _CLASSES.get(insn.opcode)
     if known is not None:
         return known

@@ -14,11 +14,11 @@ from compiler.emulate.ptx.module import Module
 from compiler.emulate.ptx.parser import parse
 from compiler.emulate.run import emulate
 from compiler.emulate.spec import Spec, fit, read_spec
-from tests.emulate.kernels import of_copies, of_threads
+from tests.emulate.kernels import of_copies, of_products, of_threads
 from tests.emulate.kernels.case import Array, Case, Marks, marks
 from tests.emulate.kernels.compiled import compile_families
 
-CASES = (*of_threads.CASES, *of_copies.CASES)
+CASES = (*of_threads.CASES, *of_copies.CASES, *of_products.CASES)
 
 EAGER, LAZY = Options(), Options(Completion.LAZY)
 ORDERS = {

@@ -33,3 +33,4 @@ import compiler.emulate.features.warp.instructions
 import compiler.emulate.features.warp.matrix
 import compiler.emulate.features.warp.register_counts
 import compiler.emulate.features.warp.shuffle
+import compiler.emulate.features.wgmma.instructions

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.order.clock_table import ClockTable
+from compiler.emulate.order.columns import Columns
 from compiler.emulate.order.events import Actor, Clocks, Floor, Ints, Layer, Token, View
 from compiler.emulate.order.worlds import Worlds, larger
 from compiler.emulate.threads import Lanes, Threads
@@ -31,21 +32,6 @@ _COMPACT_ROWS = 256
 """Rows of the table below which old ones are not worth dropping."""
 
 Groups = npt.NDArray[np.intp]
-
-
-class Columns:
-    """Which column of its cluster's clocks each lane has, and the key of its cluster: its first block's linear index.
-
-    `keys` has an element a cluster of the batch, `column` and `key` one a lane.
-    """
-
-    def __init__(self, threads: Threads) -> None:
-        self.threads = threads
-        self.per_cluster = threads.cluster_blocks * threads.pitch
-        lanes = np.arange(threads.lanes)
-        self.keys: Ints = np.array(threads.blocks[:: threads.cluster_blocks], np.int32)
-        self.column: Ints = (lanes % self.per_cluster).astype(np.int32)
-        self.key: Ints = self.keys[lanes // self.per_cluster]
 
 
 class Knowledge:
@@ -199,6 +185,26 @@ class Knowledge:
             clocks[at] = np.maximum(clocks[at], view.copied[layer, lanes])
         return clocks
 
+    def _common(self, view: View, layer: Layer, lanes: Lanes) -> Clocks:
+        """The vector clock of what all of these lanes of one cluster know."""
+        rows, first, counts = np.unique(view.rows[layer, lanes], return_index=True, return_counts=True)
+        known: Clocks = self.table[rows]
+        for place in np.flatnonzero(counts == 1).tolist():  # of itself such a lane knows more than its row says
+            lane = int(lanes[first[place]])
+            column = int(self.column[lane])
+            known[place, column] = max(known[place, column], view.own[layer, lane])
+            if self.copies is not None:
+                at = column + self.copies
+                known[place, at] = max(known[place, at], view.copied[layer, lane])
+        common: Clocks = known.min(axis=0)
+        return common
+
+    def has_seen(self, lanes: Lanes, token: Token) -> bool:
+        """Whether all of these lanes of one cluster know what a token of that cluster stands for."""
+        known = self._common(self._view, Layer.SEEN, lanes)
+        clocks = token.layers[Layer.SEEN].get(int(self.keys[self.cluster[lanes[0]]]), known[:0])
+        return bool((known[: len(clocks)] >= clocks).all())
+
     def acquire(self, lanes: Lanes, token: Token) -> None:
         """Lanes learn what a token stands for."""
         if not len(lanes):
@@ -253,17 +259,25 @@ class Knowledge:
 
     def start(self, lane: int, slot: int, number: int, time: int, uses_async_proxy: bool) -> Actor:
         """An operation that knows what its issuer does."""
+        return self._started(np.array([lane]), slot, number, time, uses_async_proxy)
+
+    def start_together(self, lanes: Lanes, slot: int, number: int, time: int) -> Actor:
+        """An operation of the async proxy that lanes of one block issue together: it knows what all of them do."""
+        return self._started(lanes, slot, number, time, True)
+
+    def _started(self, lanes: Lanes, slot: int, number: int, time: int, uses_async_proxy: bool) -> Actor:
+        lane, one = int(lanes[0]), lanes[:1]
         cluster = int(self.cluster[lane])
         count = self._actors_of[cluster]
         self._actors_of[cluster] += 1
         place = count % _MOST_ACTORS
         if place == len(self._actor_columns):
             self._actor_columns += self.table.add_columns(_ACTOR_COLUMNS)
-        one = np.array([lane])
         before = self._view
         rows = np.zeros((len(before.rows), 1), np.int32)
         for layer in self._layers:
-            rows[layer, 0] = self.table.append(self._vector(before, layer, one)[None])
+            clocks = self._vector(before, layer, one) if len(lanes) == 1 else self._common(before, layer, lanes)
+            rows[layer, 0] = self.table.append(clocks[None])
         nothing = np.zeros_like(rows)
         actor = Actor(
             number,

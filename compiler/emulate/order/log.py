@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.memory.region import Offsets
+from compiler.emulate.order.columns import Columns
 from compiler.emulate.order.events import Actor, Ints, Layer, View
-from compiler.emulate.order.knowledge import Columns, Knowledge
+from compiler.emulate.order.knowledge import Knowledge
 from compiler.emulate.ptx.module import PtxInstruction
 from compiler.emulate.threads import Lanes, Threads
 

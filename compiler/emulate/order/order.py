@@ -172,6 +172,10 @@ class Order:
         self._knowledge.acquire(lanes, token)
         self._bound_table()
 
+    def has_seen(self, lanes: Lanes, token: Token) -> bool:
+        """Whether all of these lanes, of one cluster, know what a token of that cluster stands for."""
+        return self._knowledge.has_seen(lanes, token)
+
     @staticmethod
     def join(tokens: list[Token]) -> Token:
         """One token for all of these."""
@@ -202,6 +206,14 @@ class Order:
         self.time += 1
         slot = int(self._threads.slot[lane])
         return self._knowledge.start(lane, slot, self._started, self.time - 1, uses_async_proxy)
+
+    def start_together(self, lanes: Lanes) -> Actor:
+        """An operation of the async proxy that lanes of one block issue together, such as a warpgroup's product: it
+        comes after what is known to all of them."""
+        self._started += 1
+        self.time += 1
+        slot = int(self._threads.slot[lanes[0]])
+        return self._knowledge.start_together(lanes, slot, self._started, self.time - 1)
 
     def start_copies(self, lanes: Lanes) -> Actor:
         """`cp.async` of several lanes, issued now: an operation of each lane, through the generic proxy (PTX ISA,

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from compiler.emulate.memory.region import MemoryRegion
+from compiler.emulate.order.columns import Columns
 from compiler.emulate.order.events import Floor, Ints
-from compiler.emulate.order.knowledge import Columns
 from compiler.emulate.order.log import COARSEST, Entry, Items, Origin, Who, granule_of, origin_of, spread, together
 from compiler.emulate.ptx.module import StateSpace
 

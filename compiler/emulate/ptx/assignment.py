@@ -28,8 +28,7 @@ _TENSOR_RESULT = frozenset({"ld"})
 def destinations(insn: PtxInstruction) -> tuple[Register, ...]:
     """The registers that the instruction writes: of its first operand, unless that is an address or is read.
 
-    The elements of a vector and both halves of `d|p` are written. Those of a `wgmma` accumulate: they count as written
-    only.
+    The elements of a vector and both halves of `d|p` are written.
     """
     if not insn.operands or not _has_result(insn):
         return ()
@@ -37,9 +36,12 @@ def destinations(insn: PtxInstruction) -> tuple[Register, ...]:
 
 
 def sources(insn: PtxInstruction) -> tuple[Register, ...]:
-    """The registers that the instruction reads: its guard, its operands other than results, the bases of addresses."""
+    """The registers that the instruction reads: its guard, its operands other than results, the bases of addresses.
+
+    A `wgmma` reads its accumulator too, if its predicate says so.
+    """
     guard = () if insn.guard is None else (insn.guard,)
-    operands = insn.operands[1:] if _has_result(insn) else insn.operands
+    operands = insn.operands[1:] if _has_result(insn) and insn.opcode != "wgmma" else insn.operands
     return guard + tuple(register for operand in operands for register in _registers(operand))
 
 

@@ -1,0 +1,1 @@
+"""Products of warpgroups, asynchronous (PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate")."""
