@@ -169,6 +169,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():
                 used.add("opaque")
+            case ClusterArrive(releases=True):
+                used |= {"wgmma_cluster", "shared"}
             case RemoteStore() | ClusterArrive() | ClusterWait():
                 used |= {"cluster", "shared"}
             case TmaLoad() | BulkLoad() if s.blocks > 1:
@@ -312,6 +314,8 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             nbytes = s.width * s.source.dtype.nbytes
             there = f"{_shared(s.target)}, {_barrier(s.barrier)}, {total(s.rank)}"
             return [f"ft_store_remote<{nbytes}>({there}, &{reg(s.source)});"]
+        case ClusterArrive(releases=True):
+            return ["ft_cluster_depart();"]
         case ClusterArrive():
             return ["ft_cluster_arrive();"]
         case ClusterWait():

@@ -32,7 +32,8 @@ def values_are_read_where_they_were_made(s: Schedule) -> Iterator[Violation]:
             for i, axis in enumerate(t.loop):
                 if axis.is_broadcast or axis.is_reduction or axis.extent == 1 or status.get(axis) is not False:
                     continue
-                if read[axis] != (at := s.indexing.nest.standing(t, i)):
+                at, nest = s.indexing.nest.variable(t, i), s.indexing.nest
+                if read[axis] not in (at, nest.standing(t, i)):
                     yield Violation(
                         "values_are_read_where_they_were_made",
                         f"{op.output} reads {name}: axis {i} on {t.types[i]}",

@@ -99,7 +99,7 @@ class _Lowering:
             body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
         tells_blocks = any(loads.frees and self.blocks_of(loads) > 1 for loads, _ in self.ring.values())
         if tells_blocks:  # others write to its memory, and arrive at its barriers, from when it runs until they are done
-            body = [ClusterWait(), *body, ClusterArrive(), ClusterWait()]
+            body = [ClusterWait(), *body, ClusterArrive(releases=True), ClusterWait()]
         out: list[Stmt] = []
         if self.barriers:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))

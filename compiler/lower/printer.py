@@ -181,7 +181,7 @@ def _lines(s: Stmt) -> list[str]:
                 f"store block {_free(s.rank)} {_shared(s.target)} = {_reg(s.source, s.width)} on {_barrier(s.barrier)}"
             ]
         case ClusterArrive():
-            return ["cluster arrive"]
+            return [f"cluster arrive{' releasing' if s.releases else ''}"]
         case ClusterWait():
             return ["cluster wait"]
         case TmaLoad():

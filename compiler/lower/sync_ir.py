@@ -25,7 +25,10 @@ class WaitCopies:
 
 @dataclass(frozen=True, slots=True)
 class ClusterArrive:
-    """This thread has come to the barrier of the cluster, and goes on."""
+    """This thread has come to the barrier of the cluster, and goes on. `releases`: with all that it did to the memory of
+    other blocks."""
+
+    releases: bool = False
 
 
 @dataclass(frozen=True, slots=True)

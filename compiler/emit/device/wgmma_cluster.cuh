@@ -3,6 +3,9 @@
 #include "cluster.cuh"
 #include "wgmma.cuh"
 
+// Arriving shows the other blocks all that the thread did to their memory; none of them may end before.
+FT_INLINE void ft_cluster_depart() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+
 // Frees shared memory that instructions have read which are done, once for a whole warp: lane i arrives at the barrier in
 // this place of block i (PTX ISA, "mapa", "mbarrier.arrive": .shared::cluster).
 template <u32 BLOCKS>
