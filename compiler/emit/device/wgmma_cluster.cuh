@@ -15,6 +15,6 @@ FT_INLINE void ft_mma_free_by_warp_in_blocks(u32 bar) {
   __syncwarp();
   if (lane < BLOCKS) {
     u32 there = ft_shared_address_of_block(bar, lane);
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(there) : "memory");
   }
 }
