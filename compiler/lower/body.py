@@ -20,7 +20,7 @@ from compiler.lower.effects import NodeEffects, has_loads, ops_of
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
 from compiler.lower.leaves import Scope, lower_leaf, map_name
-from compiler.lower.mma import drained, freed_late, grouped, is_asynchronous, is_group
+from compiler.lower.mma import drained, freed_late, grouped, in_flight, is_asynchronous, is_group
 from compiler.lower.nest import (
     AsyncLoads,
     FoldPart,
@@ -196,7 +196,7 @@ class _Lowering:
             out += self.declarations(node, scope)
             out += self.piece(node, scope, fence_loads=needs.fence_loads)
             for _, loads in (found for found in last if found[0] == number):
-                late = self.in_flight(ops_of(node))
+                late = self.in_flight(ops_of(node), scope)
                 out += self.free(loads, scope) if not late else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
         return out, hazards
 
@@ -226,11 +226,11 @@ class _Lowering:
         if scope.grouped or not is_group(self.facts, node, made):
             return self.node(node, scope, fence_loads=fence_loads)
         statements = self.node(node, replace(scope, grouped=True), fence_loads=fence_loads)
-        return grouped(self.facts, made, statements, self.in_flight(made))
+        return grouped(self.facts, made, statements, self.in_flight(made, scope))
 
-    def in_flight(self, made: Iterable[str]) -> int:
+    def in_flight(self, made: Iterable[str], scope: Scope) -> int:
         """Groups of products that may be under way when a turn of the loop around them ends."""
-        return max((self.facts.sf.tensor(name).in_flight for name in made), default=0)
+        return max((in_flight(self.facts, name, scope.loops) for name in made), default=0)
 
     def node(self, node: Node, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
         """Statements of one piece. `fence_loads`: its bulk loads overwrite what threads have read without a fence."""
@@ -318,7 +318,7 @@ class _Lowering:
     def drained(self, node: Nested, inner: Scope, trip: Expr) -> list[Stmt]:
         """What comes behind a loop whose products may be under way: their end, and the stages that they have read."""
         made = [name for child in node.body for name in ops_of(child) if is_group(self.facts, child, ops_of(child))]
-        late = self.in_flight(made)
+        late = self.in_flight(made, inner)
         if not late or inner.grouped:
             return []
         freed = [s for loads in self.used_up(node) for s in self.free(loads, inner)]

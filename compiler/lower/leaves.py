@@ -145,12 +145,12 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
 
 def _operands(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Shared, Shared]:
     """Where the tiles of a product's operands are."""
-    product, names = facts.products[op.output], op.tensor_inputs
-    left, right = (
+    product = facts.products[op.output]
+    rows, columns = (
         _shared(facts, facts.sf.tensor(name), side.start if side is not None else const(0), scope)
-        for name, side in zip(names, (product.left, product.right), strict=True)
+        for name, side in zip(product.operands, (product.rows, product.columns), strict=True)
     )
-    return left, right
+    return rows, columns
 
 
 def _write(facts: Facts, t: TensorView) -> Reg:

@@ -21,6 +21,7 @@ from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, 
 from compiler.lower.nest import FoldStep, Node
 from compiler.lower.operands import Less, Reg, Shared
 from compiler.lower.traversal import map_exprs
+from compiler.lower.turns import Loops
 
 
 def is_asynchronous(facts: Facts, name: str) -> bool:
@@ -66,7 +67,7 @@ def lower_product(facts: Facts, op: TensorOp, places: tuple[Shared, Shared], loo
     """The instruction of a product, all its loops open. `places`: where its operands' tiles are; `loops`: around it."""
     t, product = facts.sf.tensor(op.output), facts.products[op.output]
     assert product.instruction is not None and product.coordinates is not None, "legality refuses what is no product"
-    left, right = (_matrix(side, place) for side, place in zip((product.left, product.right), places, strict=True))
+    left, right = (_matrix(side, place) for side, place in zip((product.rows, product.columns), places, strict=True))
     target = Reg(t.name, t.dtype, product.coordinates.first(facts.indexing.write_offset(t)))
     return MmaAsync(product.instruction, target, left, right, _turns(facts, op, loops))
 
@@ -76,12 +77,25 @@ def _matrix(side: SharedOperand | None, place: Shared) -> SharedMatrix:
     return SharedMatrix(place, side.leading, side.stride, side.span, side.is_transposed)
 
 
+def in_flight(facts: Facts, name: str, loops: Loops) -> int:
+    """Groups of the instructions that make a tensor which may be under way when a turn of these loops ends: none where
+    the innermost of them is unrolled, or goes on to another result."""
+    innermost = loops[-1] if loops else None
+    if innermost is None or innermost[1] or innermost[0].name not in _summed(facts, name):
+        return 0
+    return facts.sf.tensor(name).in_flight
+
+
+def _summed(facts: Facts, name: str) -> frozenset[str]:
+    """The variables of the loops along which a product is summed."""
+    group, t = facts.indexing.nest.group[name], facts.sf.tensor(name)
+    numbers = (g for g, axis in zip(group, t.loop, strict=True) if axis.is_reduction and g is not None)
+    return frozenset(f"k{g}" for g in numbers)
+
+
 def _turns(facts: Facts, op: TensorOp, loops: tuple[Var, ...]) -> Expr:
     """0 in the first turn of the loops that the product sums along; the result is made there, and added to later."""
-    t, nest = facts.sf.tensor(op.output), facts.indexing.nest
-    numbers = {g for g, axis in zip(nest.group[t.name], t.loop, strict=True) if axis.is_reduction and g is not None}
-    summed = [v for v in loops if v.name in {f"k{g}" for g in numbers}]
-    total = const(0)
-    for v in summed:
-        total = total + var(v)
+    summed, total = _summed(facts, op.output), const(0)
+    for v in loops:
+        total = total + var(v) if v.name in summed else total
     return total

@@ -20,15 +20,17 @@ from compiler.ir.tensor import TensorOp, TensorView
 class MmaProduct:
     """A tensor whose Mma axes an instruction makes. What of it is None the schedule says otherwise than any has it.
 
-    `left`, `right`: the operands in shared memory.
+    `operands`: the tensor that its rows vary along, and the one that its columns do: those of the contraction, or these
+    exchanged, where the result lies transposed in the instruction. `rows`, `columns`: how they lie in shared memory.
     """
 
     tensor: str
     unit: MmaUnit
-    coordinates: Coordinates | None
-    instruction: Instruction | None
-    left: SharedOperand | None = None
-    right: SharedOperand | None = None
+    operands: tuple[str, str]
+    coordinates: Coordinates | None = None
+    instruction: Instruction | None = None
+    rows: SharedOperand | None = None
+    columns: SharedOperand | None = None
 
 
 def is_by_mma(t: TensorView) -> bool:
@@ -47,20 +49,22 @@ def infer_products(
 def _product(
     sf: ScheduledFusion, indexing: Indexing, op: TensorOp, t: TensorView, swizzle_span: Callable[[str], int]
 ) -> MmaProduct:
-    memories = {sf.tensor(name).memory for name in op.tensor_inputs}
-    unit = MmaUnit.WGMMA if MemoryType.SHARED in memories else MmaUnit.MMA_SYNC
+    left, right = op.tensor_inputs
+    shared = MemoryType.SHARED in (sf.tensor(left).memory, sf.tensor(right).memory)
+    unit = MmaUnit.WGMMA if shared else MmaUnit.MMA_SYNC
     found = instruction_coordinates(indexing, t, unit)
     if found is None or not _is_fragment(indexing, t, found):
-        return MmaProduct(t.name, unit, None, None)
-    operand = sf.tensor(op.tensor_inputs[0]).dtype
-    made = Instruction(unit, found.m, found.n, found.k, operand, t.dtype)
+        return MmaProduct(t.name, unit, (left, right))
+    if found.at(indexing.read_offset(op, left)).variables & found.of_column.keys():
+        left, right = right, left
+    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype)
     if unit is MmaUnit.MMA_SYNC:
-        return MmaProduct(t.name, unit, found, made)
-    sides = (
+        return MmaProduct(t.name, unit, (left, right), found, made)
+    rows, columns = (
         _shared(sf, indexing, op, name, found, of, swizzle_span)
-        for name, of in zip(op.tensor_inputs, (found.of_row, found.of_column), strict=True)
+        for name, of in ((left, found.of_row), (right, found.of_column))
     )
-    return MmaProduct(t.name, unit, found, made, *sides)
+    return MmaProduct(t.name, unit, (left, right), found, made, rows, columns)
 
 
 def _is_fragment(indexing: Indexing, t: TensorView, found: Coordinates) -> bool:

@@ -1,0 +1,195 @@
+"""What the scheduler of products sees of a fusion: a contraction, which dimensions are its rows and columns, its operands.
+
+    result[batch, m, n] = sum over k of left[batch, m, k] * right[batch, k, n]
+
+The dimensions along which the left operand alone varies are `m`, those of the right one alone `n`, those of both, but for
+the one that is summed along, the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from compiler.arch import BULK_BYTES
+from compiler.dtypes import DType
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import CONTRACTIONS, POINTWISE, REDUCTIONS, VIEWS, OpKind
+from compiler.ir.tensor import TensorOp, TensorView
+
+K, MN = "k", "mn"
+"""Which dimension of an operand lies side by side in memory: the one that is summed along, or its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductOperand:
+    """An operand that is an input as it is: the tensor of the unscheduled fusion that spreads it over the space.
+
+    `major`: which of its dimensions lies side by side. `is_mapped`: a tensor map can bring boxes of it: its other
+    strides, and its address, are multiples of 16 bytes (cuTensorMapEncodeTiled).
+    """
+
+    name: str
+    source: str
+    dtype: DType
+    major: str
+    is_mapped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProductOutput:
+    """An output: whether a tensor map can take boxes of its rows and columns as they are, or of these exchanged."""
+
+    name: str
+    dtype: DType
+    is_mapped: bool
+    is_mapped_turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProductShape:
+    """A contraction: the tensor that it makes, its operands, the dimensions of the space by their role and how long they
+    are together, and the outputs. `beside`: inputs that are read for each element of the result."""
+
+    tensor: str
+    left: ProductOperand
+    right: ProductOperand
+    batch_dims: tuple[int, ...]
+    m_dims: tuple[int, ...]
+    n_dims: tuple[int, ...]
+    batch: int
+    m: int
+    n: int
+    k: int
+    outputs: tuple[ProductOutput, ...]
+    beside: tuple[str, ...]
+
+
+def product_shape(sf: ScheduledFusion) -> ProductShape | str:
+    """What there is of an unscheduled fusion; a reason, in a sentence, for one that the scheduler does not take."""
+    made = [op for op in sf.ops if op.kind in CONTRACTIONS]
+    if len(made) != 1:
+        return "no product of matrices" if not made else f"{len(made)} products of matrices in one kernel"
+    (op,) = made
+    if any(other.kind in REDUCTIONS and other is not op for other in sf.ops):
+        return "a reduction beside a product of matrices"
+    t, names = sf.tensor(op.output), op.tensor_inputs
+    varies = [{d for d, a in enumerate(sf.tensor(x).logical) if not a.is_broadcast} for x in names]
+    last = len(t.logical) - 1
+    extents = tuple(a.extent for a in t.logical)
+    long = [d for d in range(last) if extents[d] > 1]
+    batch = tuple(d for d in long if all(d in of for of in varies))
+    m_dims, n_dims = (tuple(d for d in long if d in of and d not in batch) for of in varies)
+    if set(long) - {*batch, *m_dims, *n_dims}:
+        return "a dimension of the product that no operand has"
+    sides = []
+    for name, own in zip(names, (m_dims, n_dims), strict=True):
+        side = _operand(sf, name, (batch, own, (last,)))
+        if isinstance(side, str):
+            return side
+        sides.append(side)
+    beside = _beside(sf, op)
+    if isinstance(beside, str):
+        return beside
+    outputs = tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs)
+    return ProductShape(
+        t.name,
+        *sides,
+        batch,
+        m_dims,
+        n_dims,
+        *(prod(extents[d] for d in dims) for dims in (batch, m_dims, n_dims)),
+        extents[last],
+        outputs,
+        beside,
+    )
+
+
+def _operand(sf: ScheduledFusion, name: str, groups: tuple[tuple[int, ...], ...]) -> ProductOperand | str:
+    """An operand, whose dimensions in each of the groups are one in memory."""
+    op = sf.producer(name)
+    if op is None or op.kind not in (OpKind.BROADCAST_TO, OpKind.PERMUTE) or op.tensor_inputs[0] not in sf.inputs:
+        made = "an input in full" if op is None else f"made by {op.kind}"
+        return f"operand {name} of a product, {made}"
+    source = sf.tensor(op.tensor_inputs[0])
+    assert source.allocation is not None, "a global tensor always has an allocation"
+    strides: dict[int, int] = {}
+    for place, stride in enumerate(source.allocation.strides):
+        d = op.dims[place] if op.kind is OpKind.BROADCAST_TO else op.dims.index(place)
+        strides[d] = stride or 0
+    found = [_merged(sf.tensor(name), dims, strides) for dims in groups]
+    if None in found:
+        return f"operand {name} of a product, whose dimensions lie apart"
+    batch, own, k = (stride or 0 for stride in found)
+    nbytes = source.dtype.nbytes
+    if 1 not in (own, k):
+        return f"operand {name} of a product, none of whose dimensions lies side by side"
+    major = K if k == 1 else MN
+    other = own if major == K else k
+    mapped = source.align % BULK_BYTES == 0 and all(n * nbytes % BULK_BYTES == 0 for n in (other, batch))
+    return ProductOperand(name, source.name, source.dtype, major, mapped)
+
+
+def _merged(t: TensorView, dims: tuple[int, ...], strides: dict[int, int]) -> int | None:
+    """The stride of dimensions taken as one, 0 of none; None where their elements are no equal distances apart."""
+    step, length = 0, 1
+    for d in reversed(dims):
+        stride = strides.get(d, 0)
+        if step == 0:
+            step = stride
+        elif stride != step * length:
+            return None
+        length *= t.logical[d].extent
+    return step
+
+
+def _output(
+    sf: ScheduledFusion, name: str, batch: tuple[int, ...], m_dims: tuple[int, ...], n_dims: tuple[int, ...]
+) -> ProductOutput:
+    t = sf.tensor(name)
+    assert t.allocation is not None, "a global tensor always has an allocation"
+    strides = {d: stride or 0 for d, stride in enumerate(t.allocation.strides)}
+    of_batch, m, n = (_merged(t, dims, strides) for dims in (batch, m_dims, n_dims))
+
+    def mapped(rows: int | None, columns: int | None) -> bool:
+        far = [x for x in (rows, of_batch) if x is not None]
+        nbytes = t.dtype.nbytes
+        aligned = t.align % BULK_BYTES == 0 and all(x * nbytes % BULK_BYTES == 0 for x in far)
+        return columns == 1 and len(far) == 2 and aligned
+
+    return ProductOutput(name, t.dtype, mapped(m, n), mapped(n, m))
+
+
+def _beside(sf: ScheduledFusion, product: TensorOp) -> tuple[str, ...] | str:
+    """The inputs that are read beside the product's operands; a reason where what is done with its result is more than
+    elementwise."""
+    operands = set(product.tensor_inputs)
+    found: dict[str, None] = {}
+    for op in sf.ops:
+        if op is product or op.output in operands:
+            continue
+        if op.kind not in POINTWISE | VIEWS and op.kind is not OpKind.COPY:
+            return f"operator {op.kind} beside a product of matrices"
+        found |= {x: None for x in op.tensor_inputs if sf.tensor(x).memory is MemoryType.GLOBAL}
+    return tuple(found)
+
+
+def lies_in_pairs(sf: ScheduledFusion, name: str, dim: int) -> bool:
+    """Whether a tensor that is read from memory, or stored there, has neighbours along a dimension of the result in
+    words of two elements: side by side, and from even places on."""
+    t, op = sf.tensor(name), sf.producer(name)
+    if t.memory is MemoryType.GLOBAL:
+        memory, places = t, {d: d for d in range(len(t.logical))}
+    elif op is not None and op.kind in (OpKind.COPY, OpKind.BROADCAST_TO, OpKind.PERMUTE):
+        memory = sf.tensor(op.tensor_inputs[0])
+        dims = op.dims or tuple(range(len(memory.logical)))
+        places = dict(enumerate(dims)) if op.kind is not OpKind.PERMUTE else {p: c for c, p in enumerate(dims)}
+    else:
+        return False
+    assert memory.allocation is not None, "a global tensor always has an allocation"
+    strides = {places[i]: stride or 0 for i, stride in enumerate(memory.allocation.strides)}
+    extents = {places[i]: a.extent for i, a in enumerate(memory.logical)}
+    others = all(stride % 2 == 0 for d, stride in strides.items() if d != dim and extents[d] > 1)
+    aligned = memory.align % (2 * memory.dtype.nbytes) == 0
+    return strides.get(dim) == 1 and extents[dim] % 2 == 0 and others and aligned

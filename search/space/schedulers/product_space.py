@@ -1,0 +1,334 @@
+"""Knobs and constraints of the scheduler of products.
+
+    consumers       "cooperative": two warp groups have halves of one tile's rows; "ping_pong": two have tiles of their own,
+                    and one computes while the other stores; "single": one has a tile
+    tile_rows, tile_columns   of the result, of a block, or of a group that has a tile of its own
+    k_lines         what a stage holds of the dimension that is summed along, in lines of 128 bytes
+    in_flight       groups of instructions that are under way while the next stage is waited for
+    cluster         blocks that lie together: pairs along "rows" or "columns" of tiles, of which one copy brings the operand
+                    that they share
+    raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
+    swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
+    store_columns   of a tile, those that are stored at a time
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.arch import (
+    MMA_K_BYTES,
+    SMEM_LINE_BYTES,
+    WARPGROUP_THREADS,
+    WGMMA_ROWS,
+    Arch,
+)
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion
+from compiler.schedule.start import start
+from search.space.constraints import Constraint
+from search.space.groups import TMA, VECTOR, fit, math_knob, store_knob
+from search.space.knobs import Knob
+from search.space.schedulers.product_facts import K, ProductShape, product_shape
+from search.space.space import Space
+
+COOPERATIVE, PING_PONG, SINGLE = CONSUMERS = ("cooperative", "ping_pong", "single")
+NONE, ROWS, COLUMNS = CLUSTERS = ("none", "rows", "columns")
+
+TILE_ROWS = (64, 128, 192, 256)
+TILE_COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
+STAGES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
+
+CONSUMER_REGISTERS = 240
+"""Of a thread that computes, where two groups do: the block's registers less 24 for each thread that loads."""
+
+BESIDE_ACCUMULATORS = 32
+"""Registers of a thread beside the result's: addresses, barriers, a word of the epilogue."""
+
+BLOCKS_PER_SM = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class ProductFacts:
+    """A product and the card's multiprocessors, which size the grid of persistent schedules."""
+
+    shape: ProductShape
+    sm_count: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of an element of an operand."""
+        return self.shape.left.dtype.nbytes
+
+    def rows(self, swap: Any) -> Any:
+        """Of the result as instructions have it."""
+        return np.where(swap, self.shape.n, self.shape.m)
+
+    def columns(self, swap: Any) -> Any:
+        return np.where(swap, self.shape.m, self.shape.n)
+
+    def groups(self, consumers: Any) -> Any:
+        """Warp groups that compute."""
+        return np.where(consumers == SINGLE, 1, 2)
+
+    def rows_of_a_group(self, consumers: Any, tile_rows: Any) -> Any:
+        return np.where(consumers == COOPERATIVE, tile_rows // 2, tile_rows)
+
+    def accumulators(self, consumers: Any, tile_rows: Any, tile_columns: Any) -> Any:
+        """Registers of a thread that hold its part of the result."""
+        return self.rows_of_a_group(consumers, tile_rows) * tile_columns // WARPGROUP_THREADS
+
+    def tiles_rows(self, swap: Any, tile_rows: Any) -> Any:
+        return -(-self.rows(swap) // tile_rows)
+
+    def tiles_columns(self, swap: Any, tile_columns: Any) -> Any:
+        return -(-self.columns(swap) // tile_columns)
+
+    def staging_bytes(self, consumers: Any, tile_rows: Any, store: Any, store_columns: Any) -> Any:
+        """Shared memory in which the result waits to be stored."""
+        nbytes = sum(o.dtype.nbytes for o in self.shape.outputs)
+        tiles = np.where(consumers == PING_PONG, 2, 1)
+        return np.where(store == TMA, tiles * tile_rows * store_columns * nbytes, 0)
+
+
+def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
+    """The space of a product; a reason where there is none."""
+    shape = product_shape(start(fusion))
+    if isinstance(shape, str):
+        return shape
+    facts = ProductFacts(shape, sm_count)
+    if (why := _refusal(facts, arch)) is not None:
+        return why
+    turned = all(o.is_mapped_turned for o in shape.outputs)
+    plain = all(o.is_mapped for o in shape.outputs)
+    staged = (plain or turned) and all(o.dtype.nbytes in (2, 4) for o in shape.outputs)
+    knobs = (
+        Knob("consumers", CONSUMERS),
+        Knob("tile_rows", TILE_ROWS),
+        Knob("tile_columns", TILE_COLUMNS),
+        Knob("k_lines", (1, 2)),
+        Knob("stages", STAGES),
+        Knob("in_flight", (0, 1)),
+        Knob("cluster", CLUSTERS),
+        Knob("raster", (ROWS, COLUMNS)),
+        Knob("raster_group", (1, 2, 4, 8, 16)),
+        Knob("blocks_per_sm", BLOCKS_PER_SM),
+        store_knob(tma=staged),
+        Knob("store_columns", (32, 64, 128, 256) if staged else (32,)),
+        Knob("swap", (False, True)),
+        math_knob(fusion),
+    )
+    constraints = (*_tiles(facts, arch), *_epilogue(facts, plain=plain, turned=turned), *_grid(facts), *_redundant(facts))
+    return Space("product", knobs, constraints).reachable
+
+
+def _refusal(f: ProductFacts, arch: Arch) -> str | None:
+    """Why no instruction makes the product."""
+    shape, dtype = f.shape, f.shape.left.dtype
+    if arch.capability != (9, 0):
+        return f"products on {arch.name}, for which this version has no instruction"
+    if dtype not in (DType.F16, DType.BF16, DType.I8, DType.F8E4M3, DType.F8E5M2):
+        return f"products of {dtype}, which no instruction of this version makes"
+    sides = (shape.left, shape.right)
+    if not all(side.is_mapped for side in sides):
+        return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
+    if dtype.nbytes != 2 and any(side.major != K for side in sides):
+        return f"an operand of {dtype} whose rows lie apart along what is summed, which no instruction transposes"
+    return None
+
+
+def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
+    """What instructions and their registers allow."""
+    integers = f.shape.left.dtype is DType.I8
+
+    def stage_bytes(rows: Any, columns: Any, lines: Any) -> Any:
+        return (rows + columns) * lines * SMEM_LINE_BYTES
+
+    def rows_of_groups(consumers: Any, rows: Any) -> Any:
+        return (f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0)
+
+    def memory(consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any, blocks: Any) -> Any:
+        operands = stage_bytes(rows, columns, lines) * stages
+        staged = f.staging_bytes(consumers, rows, store, wide)
+        return fit(arch, (operands + staged) * np.maximum(blocks, 1) + 2048 * (blocks > 1), 1)
+
+    def major(swap: Any, rows: Any, columns: Any) -> Any:
+        line = SMEM_LINE_BYTES // f.nbytes
+        left, right = f.shape.left.major == K, f.shape.right.major == K
+        of_rows = np.where(swap, right, left) | (rows % line == 0)
+        of_columns = np.where(swap, left, right) | (columns % line == 0)
+        return of_rows & of_columns
+
+    return [
+        Constraint(
+            "tile_m_is_multiple_of_64_per_consumer",
+            ("consumers", "tile_rows"),
+            rows_of_groups,
+            "A warp group has whole instructions of 64 rows.",
+        ),
+        Constraint(
+            "mma_shape_exists",
+            ("tile_columns",),
+            lambda columns: (columns <= 32) | (columns % 16 == 0) if integers else columns % 8 == 0,
+            "Instructions have 8 to 256 columns, in steps of 8; of integers above 32 in steps of 16.",
+        ),
+        Constraint(
+            "accumulator_fits_registers",
+            ("consumers", "tile_rows", "tile_columns"),
+            lambda consumers, rows, columns: (
+                f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS <= CONSUMER_REGISTERS
+            ),
+            "A thread's part of the result, and 32 registers, are at most 240.",
+        ),
+        Constraint(
+            "mn_major_tile_is_multiple_of_span",
+            ("swap", "tile_rows", "tile_columns"),
+            major,
+            "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
+        ),
+        Constraint(
+            "ring_fits_shared_memory",
+            (
+                "consumers",
+                "tile_rows",
+                "tile_columns",
+                "k_lines",
+                "stages",
+                "store",
+                "store_columns",
+                "blocks_per_sm",
+            ),
+            memory,
+            "Stages, and what waits to be stored, fit the shared memory of a block, or of as many as share an SM.",
+        ),
+    ]
+
+
+def _epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
+    """How results leave the registers."""
+    line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
+    return [
+        Constraint(
+            "tensor_map_stride_is_16_byte_multiple",
+            ("store", "swap"),
+            lambda store, swap: (store != TMA) | np.where(swap, turned, plain),
+            "Columns of the result, as instructions have it, lie side by side in every output.",
+        ),
+        Constraint(
+            "store_columns_cut_the_tile",
+            ("store", "store_columns", "tile_columns"),
+            lambda store, wide, columns: (
+                (store != TMA) | ((columns % np.minimum(wide, columns) == 0) & (wide % line == 0) & (wide <= columns))
+            ),
+            "What is stored at a time is whole lines of 128 bytes of the tile's columns.",
+        ),
+        Constraint(
+            "redundant_store_columns",
+            ("store", "store_columns"),
+            lambda store, wide: (store != VECTOR) | (wide == 32),
+            "Columns are stored in steps from shared memory alone.",
+        ),
+    ]
+
+
+def _grid(f: ProductFacts) -> list[Constraint]:
+    """Tiles, clusters and blocks."""
+
+    def pairs(consumers: Any, cluster: Any, swap: Any, rows: Any, columns: Any) -> Any:
+        along = np.where(cluster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
+        return (cluster == NONE) | (along % 2 == 0)
+
+    def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any, cluster: Any) -> Any:
+        along = np.where(raster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
+        along = np.where(cluster == raster, along // 2, along)
+        return (group == 1) | (along % group == 0)
+
+    def threads(blocks: Any, consumers: Any) -> Any:
+        return (blocks < 2) | (consumers == SINGLE)
+
+    def fills(blocks: Any, consumers: Any, cluster: Any, swap: Any, rows: Any, columns: Any) -> Any:
+        tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
+        each = np.where(consumers == PING_PONG, 2, 1)
+        return (blocks == 0) | (tiles > f.sm_count * blocks * each)
+
+    return [
+        Constraint(
+            "cluster_grid_divides",
+            ("consumers", "cluster", "swap", "tile_rows", "tile_columns"),
+            pairs,
+            "Tiles along the cluster come in pairs.",
+        ),
+        Constraint(
+            "strips_divide_the_tiles",
+            ("swap", "raster", "raster_group", "tile_rows", "tile_columns", "cluster"),
+            strips,
+            "Strips of tiles are whole.",
+        ),
+        Constraint(
+            "persistent_blocks_are_resident",
+            ("blocks_per_sm", "consumers"),
+            threads,
+            "Two blocks share a multiprocessor where each has one group that computes.",
+        ),
+        Constraint(
+            "persistent_grid_is_filled",
+            ("blocks_per_sm", "consumers", "cluster", "swap", "tile_rows", "tile_columns"),
+            fills,
+            "There are more tiles than persistent blocks.",
+        ),
+    ]
+
+
+def _redundant(f: ProductFacts) -> list[Constraint]:
+    """What repeats another point, or leaves most of a tile empty."""
+    lines = -(-f.shape.k * f.nbytes // SMEM_LINE_BYTES)
+
+    def large(swap: Any, rows: Any, columns: Any) -> Any:
+        wide = np.maximum(f.columns(swap), TILE_COLUMNS[0])
+        return ((rows < 2 * f.rows(swap)) | (rows == TILE_ROWS[0])) & (columns < 2 * wide)
+
+    def several(consumers: Any, blocks: Any) -> Any:
+        return (consumers != PING_PONG) | (blocks > 0)
+
+    return [
+        Constraint("tile_exceeds_the_problem", ("swap", "tile_rows", "tile_columns"), large, "A tile is not twice the problem."),
+        Constraint(
+            "redundant_ping_pong",
+            ("consumers", "blocks_per_sm"),
+            several,
+            "One group computes while another stores where blocks have several tiles.",
+        ),
+        Constraint(
+            "redundant_in_flight",
+            ("k_lines", "in_flight"),
+            lambda each, groups: (groups == 0) | (lines > each),
+            "There is a next stage to wait for.",
+        ),
+        Constraint(
+            "groups_take_turns_with_stages",
+            ("consumers", "k_lines"),
+            lambda consumers, each: (consumers != PING_PONG) | (lines > each),
+            "Groups whose tiles are one stage each have no turns to take.",
+        ),
+        Constraint(
+            "redundant_raster",
+            ("raster", "raster_group"),
+            lambda raster, group: (group > 1) | (raster == ROWS),
+            "Strips of one tile row are the order of columns.",
+        ),
+        Constraint(
+            "redundant_stages",
+            ("k_lines", "stages"),
+            lambda each, stages: (stages <= -(-lines // each) + 1) | (stages == STAGES[0]),
+            "Stages hold no more than there is to sum along, and one of the next tile.",
+        ),
+        Constraint(
+            "redundant_k_lines",
+            ("k_lines",),
+            lambda each: (each == 1) | (each * (SMEM_LINE_BYTES // MMA_K_BYTES) * MMA_K_BYTES <= lines * SMEM_LINE_BYTES),
+            "A stage holds no more than there is to sum along.",
+        ),
+    ]
