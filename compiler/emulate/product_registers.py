@@ -119,7 +119,7 @@ class ProductRegisters(Engine):
     def fence(self, lanes: Lanes) -> None:
         """Whole warps execute wgmma.fence."""
         self.time += 1
-        self.fenced[np.unique(lanes // WARP)] = self.time
+        self.fenced[lanes // WARP] = self.time
 
     def unfenced(self, rows: Ints, group: int) -> tuple[int, int] | None:
         """The place in `rows` of a register that a warp of a group touched since its last fence, and the warp."""
@@ -136,7 +136,10 @@ class ProductRegisters(Engine):
 
     def readers(self, rows: Ints, group: int) -> list[HeldResult]:
         """The operations that read these registers of a group as A, and that some warp has not waited for."""
-        found = [self._operations[n] for n in np.unique(self._reader[rows, group]).tolist() if n]
+        readers = self._reader[rows, group]
+        if not readers.any():
+            return []
+        found = [self._operations[n] for n in np.unique(readers).tolist() if n]
         return [o for o in found if not o.waited.all()]
 
     def chained(self, rows: Ints, group: int) -> HeldResult | None:

@@ -44,7 +44,8 @@ def gathered(data: npt.NDArray[Any], offsets: Offsets, nbytes: int) -> npt.NDArr
         return np.stack([data[o : o + nbytes] for o in offsets.tolist()]) if len(offsets) else data[:0].reshape(0, 1)
     word = _word(offsets, nbytes)
     words = data.view(f"u{word}")
-    found = words[(offsets // word)[:, None] + np.arange(nbytes // word)]
+    at = (offsets // word)[:, None]
+    found = words[at] if word == nbytes else words[at + np.arange(nbytes // word)]
     gathered_bytes: npt.NDArray[Any] = found.view(data.dtype).reshape(len(offsets), nbytes)
     return gathered_bytes
 

@@ -187,7 +187,10 @@ class Knowledge:
 
     def _common(self, view: View, layer: Layer, lanes: Lanes) -> Clocks:
         """The vector clock of what all of these lanes of one cluster know."""
-        rows, first, counts = np.unique(view.rows[layer, lanes], return_index=True, return_counts=True)
+        mine = view.rows[layer, lanes]
+        if len(lanes) > 1 and (mine == mine[0]).all():
+            return self.table[int(mine[0])]
+        rows, first, counts = np.unique(mine, return_index=True, return_counts=True)
         known: Clocks = self.table[rows]
         for place in np.flatnonzero(counts == 1).tolist():  # of itself such a lane knows more than its row says
             lane = int(lanes[first[place]])

@@ -19,6 +19,23 @@ def compile_families(wanted: set[tuple[str, str]]) -> dict[tuple[str, bool], str
     return {(family, is_faulty): text for (family, _, is_faulty), text in zip(jobs, texts, strict=True)}
 
 
+def compile_clean(family: str, arch: str) -> str:
+    """The PTX of a file without faults."""
+    return _ptx(family, arch, False)
+
+
+def accepted(family: str, arch: str) -> str:
+    """What the assembler says of a file without faults, which it takes: warnings, mostly none."""
+    source = (FOLDER / f"{family}.cu").read_bytes()
+    _, program = nvrtc.nvrtcCreateProgram(source, f"{family}.cu".encode(), 0, [], [])
+    options = [f"--gpu-architecture={arch}", *_OPTIONS]
+    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
+    log = _fetched(program, "ProgramLog")
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{family}.cu: {log}"
+    nvrtc.nvrtcDestroyProgram(program)
+    return log
+
+
 def _ptx(family: str, arch: str, is_faulty: bool) -> str:
     """Compiles to PTX only: for a virtual architecture NVRTC does not go on to machine code."""
     source = (FOLDER / f"{family}.cu").read_bytes()

@@ -14,8 +14,9 @@ KERNEL fewer_than_nothing(const int* x, int* y) {
 
 KERNEL raised_to_less(const int* x, int* y) {
   int t = threadIdx.x;
-  if (t < 384) LESS(80);
-  else MORE(EITHER(240, 120));  // fault: invalid_operand
+  if (t < 256) LESS(80);
+  else if (t < 384) MORE(EITHER(136, 120));  // fault: invalid_operand
+  else MORE(200);
   y[t] = x[t];
 }
 

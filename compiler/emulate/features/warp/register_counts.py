@@ -1,7 +1,8 @@
 """Register counts of warpgroups: four warps in a row that must change theirs together (PTX ISA, "setmaxnreg").
 
 A warp begins with what the kernel is compiled for: `.maxnreg`, or what `.maxntid` and `.minnctapersm` leave each thread
-of the registers of a multiprocessor. Without these the instruction may have no effect, and counts are not followed.
+of the registers of a multiprocessor, but no more than the largest count that the kernel raises to (ptxas 13.0, by its
+reports of registers). Without these the instruction may have no effect, and counts are not followed.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ _OF_ALL = 65536
 def entry_registers(function: Function) -> int | None:
     """Registers a thread that a warp begins with; None where nothing says."""
     given = function.directives
+    raised = [i.operands[0] for i in function.instructions if i.opcode == "setmaxnreg" and i.has("inc")]
+    most = max((o.value for o in raised if isinstance(o, Immediate)), default=_MOST)
     if "maxnreg" in given:
-        return -(-given["maxnreg"][0] // _STEP) * _STEP
+        return min(most, -(-given["maxnreg"][0] // _STEP) * _STEP)
     if "maxntid" not in given or "minnctapersm" not in given:
         return None
-    threads = prod(given["maxntid"]) * given["minnctapersm"][0]
-    return min(_MOST, _OF_ALL // threads // _STEP * _STEP)
+    group = _WARPS_OF_GROUP * WARP
+    threads = -(-prod(given["maxntid"]) // group) * group * given["minnctapersm"][0]
+    return min(most, _MOST, _OF_ALL // threads // _STEP * _STEP)
 
 
 class RegisterCounts(Engine):

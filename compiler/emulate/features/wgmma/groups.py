@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from compiler.emulate.features.wgmma.operation import WarpgroupProduct
 from compiler.emulate.machine import Engine, Machine
-from compiler.emulate.product_registers import ProductRegisters
+from compiler.emulate.product_registers import WARPS_OF_GROUP, ProductRegisters
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
 
@@ -24,7 +24,8 @@ class ProductGroups(Engine):
 
     def issue(self, operation: WarpgroupProduct) -> None:
         """A warpgroup has issued a product."""
-        for warp in np.unique(operation.lanes // WARP).tolist():
+        first = operation.lane // WARP
+        for warp in range(first, first + WARPS_OF_GROUP):
             self._open[warp].append(operation)
         self.machine.asynchrony.submit(operation)
 

@@ -72,12 +72,12 @@ class Descriptor:
 
 
 def filled(nbytes: int) -> str:
-    """Copies the first `nbytes` of x to `tile`, with all threads, through the generic proxy."""
-    lines = []
+    """Copies the first `nbytes` of x to `tile`, with the first 128 threads, through the generic proxy."""
+    lines = ["  setp.lt.u32 %p6, %r1, 128;"]
     for start in range(0, nbytes, 128 * 16):
         lines += [
             f"  mad.lo.u32 %r10, %r1, 16, {start};",
-            f"  setp.lt.u32 %p7, %r10, {nbytes};",
+            f"  setp.lt.and.u32 %p7, %r10, {nbytes}, %p6;",
             "  cvt.u64.u32 %rd10, %r10;",
             "  add.u64 %rd10, %rd10, %rd1;",
             "  add.u32 %r10, %r10, %r2;",
