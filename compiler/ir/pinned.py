@@ -178,7 +178,11 @@ def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool
 
 def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bool]) -> bool:
     """True if what the reader makes of a value is rounded to 16 or 8 bits before it is summed, compared or stored."""
-    return reader.kind not in FOLDS | SCANS | COMPARE | CONTRACTIONS and dtypes[reader.output].is_float and is_narrow[reader.output]
+    return (
+        reader.kind not in FOLDS | SCANS | COMPARE | CONTRACTIONS
+        and dtypes[reader.output].is_float
+        and is_narrow[reader.output]
+    )
 
 
 def _limit(kind: OpKind, dtype: DType, decides: bool, is_narrow: bool) -> MathGrade:

@@ -20,8 +20,9 @@ _L, _T = MemoryType.LOCAL, MemoryType.TENSOR
 def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Violation]:
     """Bulk copies move data between global and shared memory, cp.async from global to shared memory, ldmatrix from
     shared memory to registers and stmatrix back, tensor-memory stores and loads between registers and tensor memory;
-    each only copies; a multicast, and what brings an operand of a contraction, repeats what it copies along a broadcast.
-    Any other operator reads and writes everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async, ldmatrix, stmatrix, tcgen05.st, tcgen05.ld)"""
+    each only copies; a multicast, and what brings an operand of a contraction, repeats what it copies along a
+    broadcast. Any other operator reads and writes everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async,
+    ldmatrix, stmatrix, tcgen05.st, tcgen05.ld)"""
     for op in s.sf.ops:
         rule, where = "copies_join_the_memories_of_their_instruction", f"{op.output} (via {op.via})"
         memories = [s.sf.tensor(name).memory for name in op.tensor_inputs]

@@ -57,7 +57,7 @@ def multicast_tiles_are_the_same_in_all_blocks(s: Schedule) -> Iterator[Violatio
 
 @model_rule
 def multicasts_fill_their_tile_once(s: Schedule) -> Iterator[Violation]:
-    """A tile is filled again only when all blocks of the cluster have read it, which they tell each other only of stages
+    """A tile is filled again only when all blocks of the cluster have read it. They tell each other so only of stages
     that warps of their own fill: any other copy stands outside all loops, and its tensor has one stage (PTX ISA,
     mbarrier: arrivals of other blocks)."""
     for _, t in _multicasts(s):

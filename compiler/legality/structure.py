@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
+from compiler.analysis.mma.product import is_by_mma
 from compiler.copies.instruction import joined
 from compiler.errors import Violation
-from compiler.analysis.mma.product import is_by_mma
 from compiler.ir.fusion import Number
 from compiler.ir.id_exprs import Resize, Window
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -60,8 +60,8 @@ def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violat
 
 @structure_rule
 def inlined_axes_are_the_consumers_axes(s: Schedule) -> Iterator[Violation]:
-    """Loops left of the compute-at position are the consumer's: same extent, same parallel type (nvFuser, inlining). Warps
-    that load have a loop where those that compute, in groups, are threads (nvFuser, warp specialisation)."""
+    """Loops left of the compute-at position are the consumer's: same extent, same parallel type (nvFuser, inlining).
+    Warps that load have a loop where those that compute, in groups, are threads (nvFuser, warp specialisation)."""
     for t in s.sf.tensors:
         for op in s.sf.consumers(t.name) if t.compute_at else ():
             c = s.sf.tensor(op.output)
@@ -199,8 +199,8 @@ def parallel_extents_agree(s: Schedule) -> Iterator[Violation]:
 
 @structure_rule
 def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
-    """Bulk says that the copy engine walks the axis: a bulk copy's consumer has such axes, and no thread axes but those by
-    which groups of threads each ask for their own.
+    """Bulk says that the copy engine walks the axis: a bulk copy's consumer has such axes, and no thread axes but those
+    by which groups of threads each ask for their own.
 
     No other tensor has them.
     """

@@ -98,7 +98,9 @@ class _Lowering:
         if (parts := parts_of(self.facts)) is not None:
             body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
         tells_blocks = any(loads.frees and self.blocks_of(loads) > 1 for loads, _ in self.ring.values())
-        if tells_blocks:  # others write to its memory, and arrive at its barriers, from when it runs until they are done
+        if (
+            tells_blocks
+        ):  # others write to its memory, and arrive at its barriers, from when it runs until they are done
             body = [ClusterWait(), *body, ClusterArrive(releases=True), ClusterWait()]
         out: list[Stmt] = []
         if self.barriers:
@@ -197,7 +199,11 @@ class _Lowering:
             out += self.piece(node, scope, fence_loads=needs.fence_loads)
             for _, loads in (found for found in last if found[0] == number):
                 late = self.in_flight(ops_of(node), scope)
-                out += self.free(loads, scope) if not late else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
+                out += (
+                    self.free(loads, scope)
+                    if not late
+                    else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
+                )
         return out, hazards
 
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:
@@ -313,7 +319,9 @@ class _Lowering:
 
     def order(self, node: Nested, group: Expr) -> Barrier:
         """The barrier at which a group of threads waits for its turn."""
-        return Barrier(group * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * self.orders[node.group]))
+        return Barrier(
+            group * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * self.orders[node.group])
+        )
 
     def drained(self, node: Nested, inner: Scope, trip: Expr) -> list[Stmt]:
         """What comes behind a loop whose products may be under way: their end, and the stages that they have read."""

@@ -44,17 +44,18 @@ def grouped(facts: Facts, made: Iterable[str], statements: Iterable[Stmt], pendi
 
 def freed_late(statements: Iterable[Stmt], turn: Var, late: int) -> Stmt:
     """What frees the stage of this turn of a loop, for that of `late` turns before, if there was one."""
-    moved = map_exprs(tuple(statements), lambda e: e.substitute({turn: var(turn) - const(late)}))
-    return If((Less(const(late - 1), var(turn)),), moved)
+    return If((Less(const(late - 1), var(turn)),), at_turn(statements, turn, var(turn) - const(late)))
 
 
-def drained(
-    facts: Facts, made: Iterable[str], freed: Iterable[Stmt], turn: Var, trip: Expr, late: int
-) -> list[Stmt]:
+def at_turn(statements: Iterable[Stmt], turn: Var, other: Expr) -> tuple[Stmt, ...]:
+    """Statements of one turn of a loop, as another one has them."""
+    return map_exprs(tuple(statements), lambda e: e.substitute({turn: other}))
+
+
+def drained(facts: Facts, made: Iterable[str], freed: Iterable[Stmt], turn: Var, trip: Expr, late: int) -> list[Stmt]:
     """Behind a loop of `trip` turns: the end of what is under way, and the stages of the last `late` turns free."""
     held = [_held(facts, name) for name in dict.fromkeys(made)]
-    freed = tuple(freed)
-    last = (map_exprs(freed, lambda e, n=n: e.substitute({turn: trip - const(n)})) for n in range(late, 0, -1))
+    last = [at_turn(freed, turn, trip - const(n)) for n in range(late, 0, -1)]
     return [WaitMma(0), *held, *(s for stage in last for s in stage)]
 
 
@@ -66,7 +67,8 @@ def _held(facts: Facts, name: str) -> HoldRegisters:
 def lower_product(facts: Facts, op: TensorOp, places: tuple[Shared, Shared], loops: tuple[Var, ...]) -> Stmt:
     """The instruction of a product, all its loops open. `places`: where its operands' tiles are; `loops`: around it."""
     t, product = facts.sf.tensor(op.output), facts.products[op.output]
-    assert product.instruction is not None and product.coordinates is not None, "legality refuses what is no product"
+    assert product.instruction is not None, "legality refuses what no instruction makes"
+    assert product.coordinates is not None, "an instruction has coordinates"
     left, right = (_matrix(side, place) for side, place in zip((product.rows, product.columns), places, strict=True))
     target = Reg(t.name, t.dtype, product.coordinates.first(facts.indexing.write_offset(t)))
     return MmaAsync(product.instruction, target, left, right, _turns(facts, op, loops))

@@ -25,8 +25,8 @@ class WaitCopies:
 
 @dataclass(frozen=True, slots=True)
 class ClusterArrive:
-    """This thread has come to the barrier of the cluster, and goes on. `releases`: with all that it did to the memory of
-    other blocks."""
+    """This thread has come to the barrier of the cluster, and goes on. `releases`: with all that it did to the memory
+    of other blocks."""
 
     releases: bool = False
 
@@ -90,8 +90,8 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class SyncPart:
-    """Barrier `number` of `threads` threads of the block: those that compute, where others only load. `group`: of groups
-    that each have one, counted from there."""
+    """Barrier `number` of `threads` threads of the block: those that compute, where others only load. `group`: of
+    groups that each have one, counted from there."""
 
     number: int
     threads: int

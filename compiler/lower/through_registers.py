@@ -47,9 +47,8 @@ class _Made:
         """Appends the operator, with loads before it and a store after it where it needs them."""
         t = self.sf.tensor(op.output)
         memories = [self.sf.tensor(name).memory for name in op.tensor_inputs]
-        if is_by_mma(t):
-            self.ops.append(op)
-        elif op.via is not CopyVia.PLAIN or (op.kind in MOVES and (memories[0], t.memory) in joined(op.via)):
+        joins = op.kind in MOVES and (memories[0], t.memory) in joined(op.via)
+        if is_by_mma(t) or op.via is not CopyVia.PLAIN or joins:
             self.ops.append(op)
         elif op.kind in MOVES:
             self.copy(op, t)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import gcd, prod
+from math import gcd
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
@@ -19,7 +19,6 @@ from compiler.ir.views import (
     Within,
     depends_on,
     position,
-    reshaped,
     source_index,
     within,
 )

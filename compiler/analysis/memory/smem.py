@@ -67,9 +67,9 @@ def plan_shared_memory(
     scans: Sequence[BlockScan] = (),
     turns: int = 0,
 ) -> SharedMemoryPlan:
-    """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor and for
-    each of the groups of threads that take `turns` with them, then the partials of folds, the sums of scans, what each of the `threads` of a block has parked, and the address of its
-    tensor memory."""
+    """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor and
+    each of the groups of threads that take `turns` with them, then the partials of folds, the sums of scans, what each
+    of the `threads` of a block has parked, and the address of its tensor memory."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
     shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
     placements: list[Placement] = []

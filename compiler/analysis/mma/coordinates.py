@@ -5,8 +5,9 @@ Fragments" of wgmma.mma_async: D)
 
     row 16 * w + l / 4 + 8 * (v / 2 % 2), column 8 * (v / 4) + 2 * (l % 4) + v % 2
 
-so that a schedule cuts the 64 rows of a warp group [4, 2, 8] and its N columns [N/8, 4, 2], puts 4, 8 and 4 of them on 128
-threads and leaves the others, N/8, 2 and 2 in this order, to the instruction. A warp by itself has 16 rows and 8 columns.
+so that a schedule cuts the 64 rows of a warp group [4, 2, 8] and its N columns [N/8, 4, 2], puts 4, 8 and 4 of them on
+128 threads and leaves the others, N/8, 2 and 2 in this order, to the instruction. A warp by itself has 16 rows and 8
+columns.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorView
 
-_LINE, _HALF, _PAIR, _SIDE = (Var(f"fragment_{name}", n) for name, n in (("line", 8), ("half", 2), ("pair", 4), ("side", 2)))
+_LINE, _HALF, _PAIR, _SIDE = (
+    Var(f"fragment_{name}", n) for name, n in (("line", 8), ("half", 2), ("pair", 4), ("side", 2))
+)
 _REGISTERS = 4
 """Of each block of 8 columns: two rows, two columns."""
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from compiler.arch import MMA_K_BYTES, MMA_SYNC_COLUMNS, MMA_SYNC_ROWS, WARP_THREADS, WARPGROUP_THREADS, WGMMA_ROWS, Arch
+from compiler.arch import (
+    MMA_K_BYTES,
+    MMA_SYNC_COLUMNS,
+    MMA_SYNC_ROWS,
+    WARP_THREADS,
+    WARPGROUP_THREADS,
+    WGMMA_ROWS,
+    Arch,
+)
 from compiler.dtypes import FP8, DType
 
 _HALVES = frozenset({DType.F16, DType.BF16})

@@ -1,12 +1,12 @@
-"""Operands that instructions read from shared memory: which of the layouts that they know a tile has, and where it lies.
+"""Operands that instructions read from shared memory: which of the layouts that they know a tile has, and where it is.
 
-With W the span of the swizzle in bytes (16 without one), X the swizzle of an absolute address, r a row of the operand, kb
-its byte along k and mb that along its rows, the element lies at (PTX ISA, "Shared Memory Matrix Layout", canonical
+With W the span of the swizzle in bytes (16 without one), X the swizzle of an absolute address, r a row of the operand,
+kb its byte along k and mb that along its rows, the element lies at (PTX ISA, "Shared Memory Matrix Layout", canonical
 layouts; "Strides")
 
     k side by side     X(start + r/8 * stride + r%8 * W + kb)          without a swizzle + kb/16 * leading, kb%16
-    rows side by side  X(start + mb/W * leading + k/8 * stride + k%8 * W + mb%W)   without one, leading and stride change
-                                                                                  places
+    rows side by side  X(start + mb/W * leading + k/8 * stride + k%8 * W + mb%W)   without one, leading and stride
+                                                                                  change places
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def shared_registers_are_whole_units(site: Site, step: steps.CircularBuffer) -> 
 @step_rule(steps.CircularBuffer)
 def circular_buffer_is_filled_by_a_copy(site: Site, step: steps.CircularBuffer) -> Iterator[Refusal]:
     """A buffered tensor is no input, but copied from global memory to shared memory or registers, or from shared memory
-    to registers (nvFuser, circular buffers). What is brought asynchronously is copied, though the operator spreads it."""
+    to registers (nvFuser, circular buffers). What comes asynchronously is copied, though the operator spreads it."""
     op, t = site.sf.producer(site.name), site.tensor
     if op is None or (op.kind not in COPIES and op.via is CopyVia.PLAIN):
         made = "an input" if op is None else f"made by {op.kind}"

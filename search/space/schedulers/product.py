@@ -182,8 +182,8 @@ class _ProductTrace:
     # The result ------------------------------------------------------------------------------------------------------
 
     def fragments(self, pre: list[P], result: Sequence[str], staged: Sequence[str]) -> None:
-        """[.. tiles, steps, group, 64 rows, thread, 8 columns, ..] of what is computed of the result, and those loops of
-        the product itself that the instructions take."""
+        """[.. tiles, steps, group, 64 rows, thread, 8 columns, ..] of what is computed of the result, and those loops
+        of the product itself that the instructions take."""
         b, tv, at = self.b, self.shape.tensor, len(pre)
         width = self.point["store_columns"] if staged else self.point["tile_columns"]
         b.split(tv, at + 2, min(width, self.point["tile_columns"]))
@@ -279,7 +279,10 @@ class _ProductTrace:
         if p["cluster"] != NONE:
             shared = self.of_columns if p["cluster"] == ROWS else self.of_rows
             b.do(steps.Multicast(shared.name))
-        options: dict[str, Any] = {"kind": BufferKind.WARP_SPECIALIZED, "on": P.TIDX if self.consumers == SINGLE else P.TIDY}
+        options: dict[str, Any] = {
+            "kind": BufferKind.WARP_SPECIALIZED,
+            "on": P.TIDX if self.consumers == SINGLE else P.TIDY,
+        }
         if self.consumers != SINGLE:
             few = self.accumulators < _MANY_REGISTERS
             options["registers"] = (_PRODUCER_REGISTERS, 232) if few else (SETMAXNREG_LEAST, 240)

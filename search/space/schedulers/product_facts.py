@@ -1,9 +1,9 @@
-"""What the scheduler of products sees of a fusion: a contraction, which dimensions are its rows and columns, its operands.
+"""What the scheduler of products sees of a fusion: a contraction, which dimensions are its rows and columns, operands.
 
     result[batch, m, n] = sum over k of left[batch, m, k] * right[batch, k, n]
 
-The dimensions along which the left operand alone varies are `m`, those of the right one alone `n`, those of both, but for
-the one that is summed along, the batch.
+The dimensions along which the left operand alone varies are `m`, those of the right one alone `n`, those of both, but
+for the one that is summed along, the batch.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class ProductOutput:
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """A contraction: the tensor that it makes, its operands, the dimensions of the space by their role and how long they
-    are together, and the outputs. `beside`: inputs that are read for each element of the result."""
+    """A contraction: the tensor that it makes, its operands, the dimensions of the space by their role and how long
+    they are together, and the outputs. `beside`: inputs that are read for each element of the result."""
 
     tensor: str
     left: ProductOperand
@@ -83,26 +83,16 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
     m_dims, n_dims = (tuple(d for d in long if d in of and d not in batch) for of in varies)
     if set(long) - {*batch, *m_dims, *n_dims}:
         return "a dimension of the product that no operand has"
-    sides = []
-    for name, own in zip(names, (m_dims, n_dims), strict=True):
-        side = _operand(sf, name, (batch, own, (last,)))
-        if isinstance(side, str):
-            return side
-        sides.append(side)
+    left, right = (_operand(sf, x, (batch, own, (last,))) for x, own in zip(names, (m_dims, n_dims), strict=True))
+    if isinstance(left, str) or isinstance(right, str):
+        return left if isinstance(left, str) else str(right)
     beside = _beside(sf, op)
     if isinstance(beside, str):
         return beside
     outputs = tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs)
+    sizes = [prod(extents[d] for d in dims) for dims in (batch, m_dims, n_dims)]
     return ProductShape(
-        t.name,
-        *sides,
-        batch,
-        m_dims,
-        n_dims,
-        *(prod(extents[d] for d in dims) for dims in (batch, m_dims, n_dims)),
-        extents[last],
-        outputs,
-        beside,
+        t.name, left, right, batch, m_dims, n_dims, *sizes, k=extents[last], outputs=outputs, beside=beside
     )
 
 

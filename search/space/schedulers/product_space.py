@@ -1,15 +1,15 @@
 """Knobs and constraints of the scheduler of products.
 
-    consumers       "cooperative": two warp groups have halves of one tile's rows; "ping_pong": two have tiles of their own,
-                    and one computes while the other stores; "single": one has a tile
-    tile_rows, tile_columns   of the result, of a block, or of a group that has a tile of its own
-    k_lines         what a stage holds of the dimension that is summed along, in lines of 128 bytes
-    in_flight       groups of instructions that are under way while the next stage is waited for
-    cluster         blocks that lie together: pairs along "rows" or "columns" of tiles, of which one copy brings the operand
-                    that they share
-    raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
-    swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
-    store_columns   of a tile, those that are stored at a time
+consumers       "cooperative": two warp groups have halves of one tile's rows; "ping_pong": two have tiles of their own,
+                and one computes while the other stores; "single": one has a tile
+tile_rows, tile_columns   of the result, of a block, or of a group that has a tile of its own
+k_lines         what a stage holds of the dimension that is summed along, in lines of 128 bytes
+in_flight       groups of instructions that are under way while the next stage is waited for
+cluster         blocks that lie together: pairs along "rows" or "columns" of tiles, of which one copy brings the operand
+                that they share
+raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
+swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
+store_columns   of a tile, those that are stored at a time
 """
 
 from __future__ import annotations
@@ -121,7 +121,12 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("swap", (False, True)),
         math_knob(fusion),
     )
-    constraints = (*_tiles(facts, arch), *_epilogue(facts, plain=plain, turned=turned), *_grid(facts), *_redundant(facts))
+    constraints = (
+        *_tiles(facts, arch),
+        *_epilogue(facts, plain=plain, turned=turned),
+        *_grid(facts),
+        *_redundant(facts),
+    )
     return Space("product", knobs, constraints).reachable
 
 
@@ -148,9 +153,11 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         return (rows + columns) * lines * SMEM_LINE_BYTES
 
     def rows_of_groups(consumers: Any, rows: Any) -> Any:
-        return (f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0)
+        return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
 
-    def memory(consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any, blocks: Any) -> Any:
+    def memory(
+        consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any, blocks: Any
+    ) -> Any:
         operands = stage_bytes(rows, columns, lines) * stages
         staged = f.staging_bytes(consumers, rows, store, wide)
         return fit(arch, (operands + staged) * np.maximum(blocks, 1) + 2048 * (blocks > 1), 1)
@@ -294,7 +301,9 @@ def _redundant(f: ProductFacts) -> list[Constraint]:
         return (consumers != PING_PONG) | (blocks > 0)
 
     return [
-        Constraint("tile_exceeds_the_problem", ("swap", "tile_rows", "tile_columns"), large, "A tile is not twice the problem."),
+        Constraint(
+            "tile_exceeds_the_problem", ("swap", "tile_rows", "tile_columns"), large, "A tile is not twice the problem."
+        ),
         Constraint(
             "redundant_ping_pong",
             ("consumers", "blocks_per_sm"),
@@ -328,7 +337,9 @@ def _redundant(f: ProductFacts) -> list[Constraint]:
         Constraint(
             "redundant_k_lines",
             ("k_lines",),
-            lambda each: (each == 1) | (each * (SMEM_LINE_BYTES // MMA_K_BYTES) * MMA_K_BYTES <= lines * SMEM_LINE_BYTES),
+            lambda each: (
+                (each == 1) | (each * (SMEM_LINE_BYTES // MMA_K_BYTES) * MMA_K_BYTES <= lines * SMEM_LINE_BYTES)
+            ),
             "A stage holds no more than there is to sum along.",
         ),
     ]
