@@ -90,9 +90,19 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
     if isinstance(beside, str):
         return beside
     outputs = tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs)
-    sizes = [prod(extents[d] for d in dims) for dims in (batch, m_dims, n_dims)]
     return ProductShape(
-        t.name, left, right, batch, m_dims, n_dims, *sizes, k=extents[last], outputs=outputs, beside=beside
+        tensor=t.name,
+        left=left,
+        right=right,
+        batch_dims=batch,
+        m_dims=m_dims,
+        n_dims=n_dims,
+        batch=prod(extents[d] for d in batch),
+        m=prod(extents[d] for d in m_dims),
+        n=prod(extents[d] for d in n_dims),
+        k=extents[last],
+        outputs=outputs,
+        beside=beside,
     )
 
 
