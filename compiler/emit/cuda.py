@@ -59,7 +59,7 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     at_lane,
 )
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, WaitMma
 from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -193,6 +193,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 pass
             case TmemCopy() | TmemCommit():
                 used.add("tmem_copy")
+            case Mma():
+                used.add("mma_sync")
             case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
                 used |= {"wgmma", "shared"}
             case _:
@@ -354,7 +356,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_commit();"]
         case WaitStores():
             return ["ft_bulk_wait_read<0>();"]
-        case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
             return [by_tensor_cores(s)]
         case _:
             return [on_tensor_memory(s)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import assert_never
 
-from compiler.analysis.mma.instructions import Instruction
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.dtypes import FP8, DType
 from compiler.emit.text import total
 from compiler.emit.values import reg
 from compiler.lower.kernel_ir import Stmt
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
 from compiler.lower.traversal import walk
 
 _TYPE = {
@@ -31,6 +31,8 @@ _SWIZZLE = {0: 0, 128: 1, 64: 2, 32: 3}
 def by_tensor_cores(s: MmaStmt) -> str:
     """The call that carries out the statement."""
     match s:
+        case Mma():
+            return f"ft_mma_{_name(s.instruction)}(&{reg(s.target)}, &{reg(s.left)}, &{reg(s.right)});"
         case MmaAsync():
             transposed = f"<{s.left.is_transposed:d}, {s.right.is_transposed:d}>" if s.instruction.transposes else ""
             operands = f"{_matrix(s.left)}, {_matrix(s.right)}, {total(s.adds)}"
@@ -48,17 +50,22 @@ def by_tensor_cores(s: MmaStmt) -> str:
 
 
 def instructions_of(body: Iterable[Stmt]) -> tuple[Instruction, ...]:
-    """The asynchronous instructions of a kernel, each once."""
-    found = (s.instruction for s in walk(tuple(body)) if isinstance(s, MmaAsync))
+    """The instructions of a kernel, each once."""
+    found = (s.instruction for s in walk(tuple(body)) if isinstance(s, Mma | MmaAsync))
     return tuple(sorted(set(found), key=str))
 
 
 def function_of(i: Instruction) -> str:
-    """The function of an instruction: a form of `wgmma.cuh` with its shape."""
+    """The function of an instruction: a form of `wgmma.cuh`, or `mma_sync.cuh`, with its shape."""
     count = i.m * i.n // i.unit.threads
     form = "HALVES" if i.transposes else "BYTES" if i.operand in FP8 else "INTEGERS"
+    shape = f"m{i.m}n{i.n}k{i.k}"
+    if i.unit is MmaUnit.MMA_SYNC:
+        left, result = _TYPE[i.operand], _TYPE[i.accumulator]
+        kind, held = ("::i32", '"r"') if i.accumulator is DType.I32 else ("float", '"f"')
+        return f'FT_MMA({_name(i)}, "{shape}", "{result}.{left}.{left}.{result}", {kind}, {held})'
     places = range(count, count + (5 if i.transposes else 3))
-    shape, types = f"m{i.m}n{i.n}k{i.k}", f"{_TYPE[i.accumulator]}.{_TYPE[i.operand]}.{_TYPE[i.operand]}"
+    types = f"{_TYPE[i.accumulator]}.{_TYPE[i.operand]}.{_TYPE[i.operand]}"
     return f'FT_WGMMA_{form}({_name(i)}, "{shape}", "{types}", {count}, {", ".join(map(str, places))})'
 
 

@@ -491,7 +491,7 @@ class _Lowering:
             if t.memory is MemoryType.LOCAL and t.circular is None and declaration_depth(self.facts, t) == scope.depth:
                 out += [Declare(name, t.dtype, layout_of(t).elems), *declared_words(self.facts, t)]
                 op = self.facts.sf.producer(name)
-                if op is not None and op.kind in REDUCTIONS and name not in self.facts.products:
+                if op is not None and op.kind in REDUCTIONS and not is_asynchronous(self.facts, name):
                     out.append(Fill(name, t.dtype, layout_of(t).elems, op.kind))
                 online = self.facts.online.get(name)
                 if online is not None and online.maximum == name:

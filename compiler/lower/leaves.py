@@ -132,7 +132,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
         turn, source = scope.count(scope.depth), _read(facts, op, op.tensor_inputs[0])
         return lower_scan(facts, facts.scans[t.name], _write(facts, t), source, turn)
     if op.output in facts.products:
-        return (lower_product(facts, op, _operands(facts, op, scope), tuple(v for v, _ in scope.loops)),)
+        loops = tuple(v for v, _ in scope.loops)
+        return (lower_product(facts, op, lambda x, at: _shared(facts, x, at, scope), loops),)
     if op.kind in CONTRACTIONS:
         return accumulate_product(facts, op, _write(facts, t), *(_read(facts, op, x) for x in op.tensor_inputs))
     if op.kind in REDUCTIONS:
@@ -141,16 +142,6 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     element = at(op.view, facts.indexing.logical(t))[0] if op.kind in RANDOM else None
     computed = Compute(op.kind, _write(facts, t), operands, op.grade, element)
     return (inside_registers(facts, op, computed, _open_bounds(facts, t, scope)),)
-
-
-def _operands(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Shared, Shared]:
-    """Where the tiles of a product's operands are."""
-    product = facts.products[op.output]
-    rows, columns = (
-        _shared(facts, facts.sf.tensor(name), side.start if side is not None else const(0), scope)
-        for name, side in zip(product.operands, (product.rows, product.columns), strict=True)
-    )
-    return rows, columns
 
 
 def _write(facts: Facts, t: TensorView) -> Reg:

@@ -8,16 +8,17 @@ Registers are the instructions' from the fence to the wait: what the compiler do
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.mma.instructions import MmaUnit
+from compiler.analysis.mma.register_operand import RegisterOperand
 from compiler.analysis.mma.shared_operand import SharedOperand
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.tensor import TensorOp
+from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import If, Stmt
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, SharedMatrix, WaitMma
 from compiler.lower.nest import FoldStep, Node
 from compiler.lower.operands import Less, Reg, Shared
 from compiler.lower.traversal import map_exprs
@@ -64,18 +65,29 @@ def _held(facts: Facts, name: str) -> HoldRegisters:
     return HoldRegisters(t.name, t.dtype, layout_of(t).elems)
 
 
-def lower_product(facts: Facts, op: TensorOp, places: tuple[Shared, Shared], loops: tuple[Var, ...]) -> Stmt:
-    """The instruction of a product, all its loops open. `places`: where its operands' tiles are; `loops`: around it."""
+Placed = Callable[[TensorView, Expr], Shared]
+"""Where an element of a shared tensor is, by its number."""
+
+
+def lower_product(facts: Facts, op: TensorOp, placed: Placed, loops: tuple[Var, ...]) -> Stmt:
+    """The instruction of a product, all its loops open. `loops`: around it."""
     t, product = facts.sf.tensor(op.output), facts.products[op.output]
     assert product.instruction is not None, "legality refuses what no instruction makes"
     assert product.coordinates is not None, "an instruction has coordinates"
-    left, right = (_matrix(side, place) for side, place in zip((product.rows, product.columns), places, strict=True))
     target = Reg(t.name, t.dtype, product.coordinates.first(facts.indexing.write_offset(t)))
-    return MmaAsync(product.instruction, target, left, right, _turns(facts, op, loops))
+    left, right = (facts.sf.tensor(name) for name in product.operands)
+    match product.rows, product.columns:
+        case SharedOperand() as rows, SharedOperand() as columns:
+            sides = _matrix(rows, placed(left, rows.start)), _matrix(columns, placed(right, columns.start))
+            return MmaAsync(product.instruction, target, *sides, _turns(facts, op, loops))
+        case RegisterOperand() as rows, RegisterOperand() as columns:
+            held = Reg(left.name, left.dtype, rows.start), Reg(right.name, right.dtype, columns.start)
+            return Mma(product.instruction, target, *held)
+        case _:
+            raise AssertionError("legality refuses operands that no instruction reads")
 
 
-def _matrix(side: SharedOperand | None, place: Shared) -> SharedMatrix:
-    assert side is not None, "legality refuses operands that no instruction reads"
+def _matrix(side: SharedOperand, place: Shared) -> SharedMatrix:
     return SharedMatrix(place, side.leading, side.stride, side.span, side.is_transposed)
 
 

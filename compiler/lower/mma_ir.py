@@ -65,4 +65,15 @@ class HoldRegisters:
     elems: int
 
 
-MmaStmt = MmaAsync | MmaFence | CommitMma | WaitMma | HoldRegisters
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """target = left @ right + target, of a warp whose lanes hold the operands; done when the threads go on (PTX ISA,
+    mma.sync)."""
+
+    instruction: Instruction
+    target: Reg
+    left: Reg
+    right: Reg
+
+
+MmaStmt = Mma | MmaAsync | MmaFence | CommitMma | WaitMma | HoldRegisters

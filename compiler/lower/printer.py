@@ -55,7 +55,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
 from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -220,7 +220,7 @@ def _lines(s: Stmt) -> list[str]:
             return ["commit stores"]
         case WaitStores():
             return ["wait stores"]
-        case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
             return [_by_tensor_cores(s)]
         case _:
             return [_on_tensor_memory(s)]
@@ -231,6 +231,9 @@ def _by_tensor_cores(s: MmaStmt) -> str:
         case MmaAsync():
             product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
             return f"mma {_reg(s.target, s.instruction.m * s.instruction.n // 128)} = {product}, {s.instruction}"
+        case Mma():
+            left, right, target = (_reg(r, 1) for r in (s.left, s.right, s.target))
+            return f"mma {target} = {left} @ {right} + itself, {s.instruction}"
         case MmaFence():
             return "mma fence"
         case CommitMma():

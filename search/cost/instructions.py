@@ -114,7 +114,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return 1  # LDTM and STTM of any width are one instruction (SASS of sm_100a); their rate is not published
         case tmem_ir.Unpack() | mma_ir.HoldRegisters():
             return 0  # names for registers
-        case mma_ir.MmaAsync() | mma_ir.MmaFence() | mma_ir.CommitMma() | mma_ir.WaitMma():
+        case mma_ir.Mma() | mma_ir.MmaAsync() | mma_ir.MmaFence() | mma_ir.CommitMma() | mma_ir.WaitMma():
             return 1  # of a warp; how long the tensor cores take, `search.cost.product_features` says
         case _:
             assert_never(s)

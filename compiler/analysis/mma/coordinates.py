@@ -15,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.loops.loop_nest import MMA
 from compiler.analysis.mma.instructions import MmaUnit
@@ -26,6 +29,9 @@ from compiler.ir.tensor import TensorView
 _LINE, _HALF, _PAIR, _SIDE = (
     Var(f"fragment_{name}", n) for name, n in (("line", 8), ("half", 2), ("pair", 4), ("side", 2))
 )
+GROUP = "fragment_group"
+"""The variable that counts the groups of threads of a block along x that ask for instructions."""
+
 _REGISTERS = 4
 """Of each block of 8 columns: two rows, two columns."""
 
@@ -53,6 +59,20 @@ class Coordinates:
     def first(self, e: Expr) -> Expr:
         """An index where the instruction begins: at its first register, and its first place along k."""
         return e.substitute({v: const(0) for v in e.variables if v.name.startswith(MMA)})
+
+
+def place_in(of: Mapping[Var, Expr]) -> Var | None:
+    """The variable that counts rows, columns, or places along k, by which others are told."""
+    found = {v for e in of.values() for v in e.variables}
+    return found.pop() if len(found) == 1 else None
+
+
+def evaluated(e: Expr, variables: tuple[Var, ...]) -> NDArray[np.int64]:
+    """An expression at every value of the variables, the last one fastest."""
+    extents = tuple(v.extent for v in variables)
+    index = np.indices(extents, dtype=np.int64)
+    values = {v.name: index[i] for i, v in enumerate(variables)}
+    return np.broadcast_to(np.asarray(e.evaluate(values), dtype=np.int64), extents)
 
 
 def instruction_coordinates(indexing: Indexing, t: TensorView, unit: MmaUnit) -> Coordinates | None:
@@ -85,7 +105,7 @@ def instruction_coordinates(indexing: Indexing, t: TensorView, unit: MmaUnit) ->
     for v in summed:
         rest //= v.extent
         moved[v] = var(place) // rest % v.extent
-    warp, group = Var("fragment_warp", threads // WARP_THREADS), Var("fragment_group", x // threads)
+    warp, group = Var("fragment_warp", threads // WARP_THREADS), Var(GROUP, x // threads)
     lane = var(_LINE) * (WARP_THREADS // _LINE.extent) + var(_PAIR)
     moved[Var("tx", x)] = var(group) * threads + var(warp) * WARP_THREADS + lane
     m, n = warp.extent * 16, block.extent * 8

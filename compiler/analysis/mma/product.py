@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.mma.coordinates import Coordinates, instruction_coordinates
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
+from compiler.analysis.mma.register_operand import RegisterOperand, register_operand
 from compiler.analysis.mma.shared_operand import SharedOperand, shared_operand
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
@@ -21,7 +22,8 @@ class MmaProduct:
     """A tensor whose Mma axes an instruction makes. What of it is None the schedule says otherwise than any has it.
 
     `operands`: the tensor that its rows vary along, and the one that its columns do: those of the contraction, or these
-    exchanged, where the result lies transposed in the instruction. `rows`, `columns`: how they lie in shared memory.
+    exchanged, where the result lies transposed in the instruction. `rows`, `columns`: how they lie in shared memory, or
+    in registers.
     """
 
     tensor: str
@@ -29,13 +31,19 @@ class MmaProduct:
     operands: tuple[str, str]
     coordinates: Coordinates | None = None
     instruction: Instruction | None = None
-    rows: SharedOperand | None = None
-    columns: SharedOperand | None = None
+    rows: SharedOperand | RegisterOperand | None = None
+    columns: SharedOperand | RegisterOperand | None = None
 
 
 def is_by_mma(t: TensorView) -> bool:
     """Whether an instruction of the tensor cores makes elements of the tensor."""
     return ParallelType.MMA in t.types
+
+
+def is_held_by_warps(products: Mapping[str, MmaProduct], op: TensorOp, name: str) -> bool:
+    """Whether an instruction takes the operand `name` from the registers of all lanes of a warp."""
+    product = products.get(op.output)
+    return product is not None and product.unit is MmaUnit.MMA_SYNC and name in product.operands
 
 
 def infer_products(
@@ -58,10 +66,10 @@ def _product(
     if found.at(indexing.read_offset(op, left)).variables & found.of_column.keys():
         left, right = right, left
     made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype)
-    if unit is MmaUnit.MMA_SYNC:
-        return MmaProduct(t.name, unit, (left, right), found, made)
     rows, columns = (
         _shared(sf, indexing, op, name, found, of, swizzle_span)
+        if unit is MmaUnit.WGMMA
+        else _held(sf, indexing, op, name, found, of)
         for name, of in ((left, found.of_row), (right, found.of_column))
     )
     return MmaProduct(t.name, unit, (left, right), found, made, rows, columns)
@@ -88,3 +96,14 @@ def _shared(
         return None
     offset = found.at(indexing.read_offset(op, name))
     return shared_operand(offset, of, found.of_inner, t.dtype.nbytes, swizzle_span(name))
+
+
+def _held(
+    sf: ScheduledFusion, indexing: Indexing, op: TensorOp, name: str, found: Coordinates, of: Mapping[Var, Expr]
+) -> RegisterOperand | None:
+    t = sf.tensor(name)
+    threads = t.axes_of(ParallelType.TIDX)
+    if t.memory is not MemoryType.LOCAL or len(threads) != 1:
+        return None
+    offset, thread = indexing.read_offset(op, name), indexing.read(op, name)[threads[0]]
+    return register_operand(found.at(offset), found.at(thread), of, found.of_inner, t.dtype.nbytes)

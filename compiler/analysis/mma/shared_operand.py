@@ -18,6 +18,7 @@ from math import prod
 import numpy as np
 
 from compiler.analysis.memory.swizzle import Offsets, repeat_bytes, swizzled_address
+from compiler.analysis.mma.coordinates import evaluated, place_in
 from compiler.arch import MMA_K_BYTES, SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
 from compiler.ir.expr import Expr, Var, const, without_marks
 
@@ -48,14 +49,14 @@ def shared_operand(
     `rows`, `inner`: what each of its variables is at a row, and at a place along k. `likely`: the swizzle to try first.
     """
     offset = without_marks(offset)
-    row, place = (_variable(of) for of in (rows, inner))
+    row, place = (place_in(of) for of in (rows, inner))
     here = offset.substitute({**rows, **inner})
     others = sorted(here.variables - {row, place}, key=str)
     if row is None or place is None or any(v.name.startswith("fragment") for v in others):
         return None
     if row.extent * place.extent * prod(v.extent for v in others) > _MOST_PLACES:
         return None
-    places = _evaluated(here, (row, place, *others)).reshape(row.extent, place.extent, -1) * nbytes
+    places = evaluated(here, (row, place, *others)).reshape(row.extent, place.extent, -1) * nbytes
     first = {v: const(0) for v in (*rows, *inner)}
     start = offset.substitute(first)
     for span in dict.fromkeys((likely, *reversed(SWIZZLE_SPANS), 0)):
@@ -63,19 +64,6 @@ def shared_operand(
         if found is not None:
             return SharedOperand(found[0], span, found[1], found[2], start)
     return None
-
-
-def _variable(of: Mapping[Var, Expr]) -> Var | None:
-    found = {v for e in of.values() for v in e.variables}
-    return found.pop() if len(found) == 1 else None
-
-
-def _evaluated(e: Expr, variables: tuple[Var, ...]) -> Offsets:
-    """The expression at every value of the variables, the last one fastest."""
-    extents = tuple(v.extent for v in variables)
-    index = np.indices(extents, dtype=np.int64)
-    values = {v.name: index[i] for i, v in enumerate(variables)}
-    return np.broadcast_to(np.asarray(e.evaluate(values), dtype=np.int64), extents)
 
 
 def _layout(places: Offsets, span: int, nbytes: int) -> tuple[bool, int, int] | None:
