@@ -10,7 +10,7 @@ from compiler.dtypes import FP8, DType
 from compiler.emit.text import total
 from compiler.emit.values import reg
 from compiler.lower.kernel_ir import Stmt
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, MmaStmt, WaitMma
 from compiler.lower.traversal import walk
 
 _TYPE = {
@@ -57,7 +57,7 @@ def instructions_of(body: Iterable[Stmt]) -> tuple[Instruction, ...]:
 
 def function_of(i: Instruction) -> str:
     """The function of an instruction: a form of `wgmma.cuh`, or `mma_sync.cuh`, with its shape."""
-    count = i.m * i.n // i.unit.threads
+    count = i.held
     form = "HALVES" if i.transposes else "BYTES" if i.operand in FP8 else "INTEGERS"
     shape = f"m{i.m}n{i.n}k{i.k}"
     if i.unit is MmaUnit.MMA_SYNC:
@@ -73,7 +73,7 @@ def _name(i: Instruction) -> str:
     return f"m{i.m}n{i.n}k{i.k}_{_TYPE[i.operand]}"
 
 
-def _matrix(m: SharedMatrix) -> str:
+def _matrix(m: MatrixPlace) -> str:
     """A descriptor: offsets count in 16 bytes, in bits 16 to 29 and 32 to 45."""
     shape = m.leading >> 4 << 16 | m.stride >> 4 << 32 | _SWIZZLE[m.span] << 62
     return f"ft_matrix<{shape:#x}ull>(smem + u32({total(m.place.byte_offset)}))"

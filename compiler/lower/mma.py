@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.mma.instructions import MmaUnit
-from compiler.analysis.mma.register_operand import RegisterOperand
-from compiler.analysis.mma.shared_operand import SharedOperand
+from compiler.analysis.mma.register_operand import OperandFragment
+from compiler.analysis.mma.shared_operand import OperandTile
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.lower.kernel_ir import If, Stmt
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, WaitMma
 from compiler.lower.nest import FoldStep, Node
 from compiler.lower.operands import Less, Reg, Shared
 from compiler.lower.traversal import map_exprs
@@ -77,18 +77,18 @@ def lower_product(facts: Facts, op: TensorOp, placed: Placed, loops: tuple[Var, 
     target = Reg(t.name, t.dtype, product.coordinates.first(facts.indexing.write_offset(t)))
     left, right = (facts.sf.tensor(name) for name in product.operands)
     match product.rows, product.columns:
-        case SharedOperand() as rows, SharedOperand() as columns:
+        case OperandTile() as rows, OperandTile() as columns:
             sides = _matrix(rows, placed(left, rows.start)), _matrix(columns, placed(right, columns.start))
             return MmaAsync(product.instruction, target, *sides, _turns(facts, op, loops))
-        case RegisterOperand() as rows, RegisterOperand() as columns:
+        case OperandFragment() as rows, OperandFragment() as columns:
             held = Reg(left.name, left.dtype, rows.start), Reg(right.name, right.dtype, columns.start)
             return Mma(product.instruction, target, *held)
         case _:
             raise AssertionError("legality refuses operands that no instruction reads")
 
 
-def _matrix(side: SharedOperand, place: Shared) -> SharedMatrix:
-    return SharedMatrix(place, side.leading, side.stride, side.span, side.is_transposed)
+def _matrix(side: OperandTile, place: Shared) -> MatrixPlace:
+    return MatrixPlace(place, side.leading, side.stride, side.span, side.is_transposed)
 
 
 def in_flight(facts: Facts, name: str, loops: Loops) -> int:

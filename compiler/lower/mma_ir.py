@@ -15,7 +15,7 @@ from compiler.lower.operands import Reg, Shared
 
 
 @dataclass(frozen=True, slots=True)
-class SharedMatrix:
+class MatrixPlace:
     """An operand in shared memory, from `place` on: bytes of the descriptor's offsets and of its swizzle; whether the
     rows, not k, lie side by side (PTX ISA, wgmma, "Matrix Descriptor Format")."""
 
@@ -33,8 +33,8 @@ class MmaAsync:
 
     instruction: Instruction
     target: Reg
-    left: SharedMatrix
-    right: SharedMatrix
+    left: MatrixPlace
+    right: MatrixPlace
     adds: Expr
 
 

@@ -55,7 +55,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, MmaStmt, SharedMatrix, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, MmaStmt, WaitMma
 from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -207,7 +207,8 @@ def _lines(s: Stmt) -> list[str]:
             blocks = f" in {s.blocks} blocks" if s.blocks > 1 else ""
             return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}{unfenced}{blocks}"]
         case SyncPart():
-            return [f"sync {s.threads} threads at barrier {_free(s.group + s.number)}"]
+            group = f" of group {_free(s.group)}" if s.group != Expr() else ""
+            return [f"sync {s.threads} threads at barrier {s.number}{group}"]
         case SetRegisters():
             return [f"{'raise' if s.more else 'lower'} registers from {s.before} to {s.count}"]
         case WaitBarrier():
@@ -230,7 +231,7 @@ def _by_tensor_cores(s: MmaStmt) -> str:
     match s:
         case MmaAsync():
             product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
-            return f"mma {_reg(s.target, s.instruction.m * s.instruction.n // 128)} = {product}, {s.instruction}"
+            return f"mma {_reg(s.target, s.instruction.held)} = {product}, {s.instruction}"
         case Mma():
             left, right, target = (_reg(r, 1) for r in (s.left, s.right, s.target))
             return f"mma {target} = {left} @ {right} + itself, {s.instruction}"
@@ -246,7 +247,7 @@ def _by_tensor_cores(s: MmaStmt) -> str:
             assert_never(s)
 
 
-def _matrix(m: SharedMatrix) -> str:
+def _matrix(m: MatrixPlace) -> str:
     swizzle = f" {m.span}B" if m.span else ""
     rows = " rows side by side" if m.is_transposed else ""
     return f"{_shared(m.place)}{swizzle}{rows}, leading {m.leading} stride {m.stride}"

@@ -14,7 +14,6 @@ from compiler.schedule.steps import (
     CircularBuffer,
     ComputeAt,
     ComputeWith,
-    InFlight,
     InlineAt,
     InlineMost,
     InlineSelectedAt,
@@ -25,6 +24,7 @@ from compiler.schedule.steps import (
     ParallelizeLike,
     ParallelizeLoops,
     Park,
+    ProductsInFlight,
     Propagate,
     Recompute,
     Reorder,
@@ -70,7 +70,7 @@ _NAMES: dict[str, type[Step]] = {
     "straddle": Straddle,
     "multicast": Multicast,
     "park": Park,
-    "in_flight": InFlight,
+    "in_flight": ProductsInFlight,
     "cap_registers": CapRegisters,
 }
 _TYPES: dict[type[Step], str] = {cls: name for name, cls in _NAMES.items()}

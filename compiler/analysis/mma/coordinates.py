@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.loops.loop_nest import MMA
 from compiler.analysis.mma.instructions import MmaUnit
-from compiler.arch import WARP_THREADS
+from compiler.arch import MMA_SYNC_COLUMNS, MMA_SYNC_ROWS, WARP_THREADS
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorView
@@ -32,7 +32,7 @@ _LINE, _HALF, _PAIR, _SIDE = (
 GROUP = "fragment_group"
 """The variable that counts the groups of threads of a block along x that ask for instructions."""
 
-_REGISTERS = 4
+_HELD = 4
 """Of each block of 8 columns: two rows, two columns."""
 
 
@@ -87,10 +87,10 @@ def instruction_coordinates(indexing: Indexing, t: TensorView, unit: MmaUnit) ->
     columns = 1
     for v in held:
         columns *= v.extent
-    if columns % _REGISTERS or (unit is MmaUnit.MMA_SYNC and columns != _REGISTERS):
+    if columns % _HELD or (unit is MmaUnit.MMA_SYNC and columns != _HELD):
         return None
-    block = Var("fragment_block", columns // _REGISTERS)
-    register = var(block) * _REGISTERS + var(_HALF) * 2 + var(_SIDE)
+    block = Var("fragment_block", columns // _HELD)
+    register = var(block) * _HELD + var(_HALF) * 2 + var(_SIDE)
     steps = dict(offset.terms)
     for v in sorted(held, key=lambda one: steps.get(one, 0)):
         if steps.get(v) != inner:
@@ -108,14 +108,14 @@ def instruction_coordinates(indexing: Indexing, t: TensorView, unit: MmaUnit) ->
     warp, group = Var("fragment_warp", threads // WARP_THREADS), Var(GROUP, x // threads)
     lane = var(_LINE) * (WARP_THREADS // _LINE.extent) + var(_PAIR)
     moved[Var("tx", x)] = var(group) * threads + var(warp) * WARP_THREADS + lane
-    m, n = warp.extent * 16, block.extent * 8
+    m, n = warp.extent * MMA_SYNC_ROWS, block.extent * MMA_SYNC_COLUMNS
     row, column = var(Var("row", m)), var(Var("column", n))
     return Coordinates(
         m,
         n,
         k,
         moved,
-        of_row={warp: row // 16, _HALF: row // 8 % 2, _LINE: row % 8},
+        of_row={warp: row // MMA_SYNC_ROWS, _HALF: row // 8 % 2, _LINE: row % 8},
         of_column={block: column // 8, _PAIR: column // 2 % 4, _SIDE: column % 2},
         of_inner={place: var(place)},
     )

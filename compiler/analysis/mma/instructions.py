@@ -51,6 +51,11 @@ class Instruction:
         return f"{self.unit} m{self.m}n{self.n}k{self.k} {self.operand} -> {self.accumulator}"
 
     @property
+    def held(self) -> int:
+        """Elements of the result that a thread holds."""
+        return self.m * self.n // self.unit.threads
+
+    @property
     def is_known(self) -> bool:
         """Whether there is such an instruction, on an architecture that has its unit."""
         is_paired = self.accumulator is (DType.I32 if self.operand is DType.I8 else DType.F32)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.mma.coordinates import Coordinates, instruction_coordinates
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
-from compiler.analysis.mma.register_operand import RegisterOperand, register_operand
-from compiler.analysis.mma.shared_operand import SharedOperand, shared_operand
+from compiler.analysis.mma.register_operand import OperandFragment, register_operand
+from compiler.analysis.mma.shared_operand import OperandTile, shared_operand
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -31,8 +31,8 @@ class MmaProduct:
     operands: tuple[str, str]
     coordinates: Coordinates | None = None
     instruction: Instruction | None = None
-    rows: SharedOperand | RegisterOperand | None = None
-    columns: SharedOperand | RegisterOperand | None = None
+    rows: OperandTile | OperandFragment | None = None
+    columns: OperandTile | OperandFragment | None = None
 
 
 def is_by_mma(t: TensorView) -> bool:
@@ -90,7 +90,7 @@ def _shared(
     found: Coordinates,
     of: Mapping[Var, Expr],
     swizzle_span: Callable[[str], int],
-) -> SharedOperand | None:
+) -> OperandTile | None:
     t = sf.tensor(name)
     if t.memory is not MemoryType.SHARED:
         return None
@@ -100,7 +100,7 @@ def _shared(
 
 def _held(
     sf: ScheduledFusion, indexing: Indexing, op: TensorOp, name: str, found: Coordinates, of: Mapping[Var, Expr]
-) -> RegisterOperand | None:
+) -> OperandFragment | None:
     t = sf.tensor(name)
     threads = t.axes_of(ParallelType.TIDX)
     if t.memory is not MemoryType.LOCAL or len(threads) != 1:

@@ -26,7 +26,7 @@ _MOST_PLACES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterOperand:
+class OperandFragment:
     """An operand's fragment: the element of its tensor that it starts at, in the lane's own registers."""
 
     start: Expr
@@ -34,7 +34,7 @@ class RegisterOperand:
 
 def register_operand(
     offset: Expr, thread: Expr, rows: Mapping[Var, Expr], inner: Mapping[Var, Expr], nbytes: int
-) -> RegisterOperand | None:
+) -> OperandFragment | None:
     """The operand whose element lies at `offset` of the registers of `thread`; None where it is no fragment.
 
     `rows`, `inner`: what each of their variables is at a row, or column, and at a place along k. `thread`: along x.
@@ -61,4 +61,4 @@ def register_operand(
     held_wanted = element.reshape(*element.shape, *(1 for _ in others)) + held_at[0, 0]
     if not (lane_at == lane_wanted).all() or not (held_at == held_wanted).all():
         return None
-    return RegisterOperand(offset.substitute({v: const(0) for v in (*rows, *inner)}))
+    return OperandFragment(offset.substitute({v: const(0) for v in (*rows, *inner)}))

@@ -30,7 +30,7 @@ _MOST_PLACES = 1 << 21
 
 
 @dataclass(frozen=True, slots=True)
-class SharedOperand:
+class OperandTile:
     """An operand's tile: rows, or else k, side by side in memory (`is_transposed`); bytes of its swizzle, 0 without;
     the offsets of the descriptor in bytes, and the element of its tensor that it starts at."""
 
@@ -43,7 +43,7 @@ class SharedOperand:
 
 def shared_operand(
     offset: Expr, rows: Mapping[Var, Expr], inner: Mapping[Var, Expr], nbytes: int, likely: int
-) -> SharedOperand | None:
+) -> OperandTile | None:
     """The operand whose element lies at `offset`, in elements of `nbytes` bytes; None for no layout of instructions.
 
     `rows`, `inner`: what each of its variables is at a row, and at a place along k. `likely`: the swizzle to try first.
@@ -62,7 +62,7 @@ def shared_operand(
     for span in dict.fromkeys((likely, *reversed(SWIZZLE_SPANS), 0)):
         found = _layout(places, span, nbytes)
         if found is not None:
-            return SharedOperand(found[0], span, found[1], found[2], start)
+            return OperandTile(found[0], span, found[1], found[2], start)
     return None
 
 
@@ -73,7 +73,7 @@ def _layout(places: Offsets, span: int, nbytes: int) -> tuple[bool, int, int] | 
     tile = plain[:, :, 0] - starts[0]
     if not (plain - starts == tile[:, :, np.newaxis]).all():
         return None
-    for is_transposed in (False, True) if nbytes == 2 else (False,):
+    for is_transposed in (False, True):
         found = _strides(tile.T if is_transposed else tile, span, nbytes)
         if found is None or not _starts_fit(starts, span, is_transposed=is_transposed):
             continue

@@ -133,13 +133,13 @@ class _ProductTrace:
         b.split(tv, first, p["tile_rows"])
         inside = [first, first + 2, first + 4, first + 1, first + 3, first + 5]
         b.reorder(tv, [*range(first), *inside])
-        clustered = p["cluster"] != NONE
-        if clustered:
-            along = first + (p["cluster"] == COLUMNS)
+        paired = p["paired"] != NONE
+        if paired:
+            along = first + (p["paired"] == COLUMNS)
             b.split(tv, along, 2)
             axes = len(b.tensor(tv).loop)
             b.reorder(tv, [along + 1, *(i for i in range(axes) if i != along + 1)])
-        at, tiles = int(clustered), first + 2
+        at, tiles = int(paired), first + 2
         if p["raster_group"] > 1:
             strip = at + first + (p["raster"] == COLUMNS)
             b.split(tv, strip, p["raster_group"])
@@ -153,9 +153,9 @@ class _ProductTrace:
             b.split(tv, at, 2)
             pre = [P.BIDX, P.TIDY]
         if p["blocks_per_sm"]:
-            b.split(tv, at, self.sm_count * p["blocks_per_sm"] // (2 if clustered else 1))
+            b.split(tv, at, self.sm_count * p["blocks_per_sm"] // (2 if paired else 1))
             pre = [P.SERIAL, *pre]
-        return [P.CLUSTER, *pre] if clustered else pre
+        return [P.CLUSTER, *pre] if paired else pre
 
     def operand(self, side: ProductOperand, pre: Sequence[P], own: int) -> None:
         """[.. tiles, k, the other's rows, boxes, box]: lines of 128 bytes, as the copy engine swizzles them."""
@@ -275,9 +275,9 @@ class _ProductTrace:
         """Rings of both operands, filled by warps of their own."""
         b, p = self.b, self.point
         if p["in_flight"]:
-            b.do(steps.InFlight(self.shape.tensor, p["in_flight"]))
-        if p["cluster"] != NONE:
-            shared = self.of_columns if p["cluster"] == ROWS else self.of_rows
+            b.do(steps.ProductsInFlight(self.shape.tensor, p["in_flight"]))
+        if p["paired"] != NONE:
+            shared = self.of_columns if p["paired"] == ROWS else self.of_rows
             b.do(steps.Multicast(shared.name))
         options: dict[str, Any] = {
             "kind": BufferKind.WARP_SPECIALIZED,

@@ -5,7 +5,7 @@ consumers       "cooperative": two warp groups have halves of one tile's rows; "
 tile_rows, tile_columns   of the result, of a block, or of a group that has a tile of its own
 k_lines         what a stage holds of the dimension that is summed along, in lines of 128 bytes
 in_flight       groups of instructions that are under way while the next stage is waited for
-cluster         blocks that lie together: pairs along "rows" or "columns" of tiles, of which one copy brings the operand
+paired          blocks that lie together: pairs along "rows" or "columns" of tiles, of which one copy brings the operand
                 that they share
 raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
 swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
@@ -19,7 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.arch import (
+    BARRIER_BYTES,
     MMA_K_BYTES,
     SMEM_LINE_BYTES,
     WARPGROUP_THREADS,
@@ -28,27 +30,31 @@ from compiler.arch import (
 )
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
+from compiler.legality.mma import BESIDE_ACCUMULATORS
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
-from search.space.groups import TMA, VECTOR, fit, math_knob, store_knob
+from search.space.groups import DEEP, SHALLOW, TMA, VECTOR, math_knob, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import K, ProductShape, product_shape
 from search.space.space import Space
 
 COOPERATIVE, PING_PONG, SINGLE = CONSUMERS = ("cooperative", "ping_pong", "single")
-NONE, ROWS, COLUMNS = CLUSTERS = ("none", "rows", "columns")
+NONE, ROWS, COLUMNS = PAIRS = ("none", "rows", "columns")
 
 TILE_ROWS = (64, 128, 192, 256)
 TILE_COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
-STAGES = (2, 3, 4, 5, 6, 8, 10, 12, 16)
+STAGES = (*SHALLOW[1:], *DEEP)
 
-CONSUMER_REGISTERS = 240
+SHARED_REGISTERS = 240
 """Of a thread that computes, where two groups do: the block's registers less 24 for each thread that loads."""
 
-BESIDE_ACCUMULATORS = 32
-"""Registers of a thread beside the result's: addresses, barriers, a word of the epilogue."""
-
 BLOCKS_PER_SM = (0, 1, 2)
+
+
+def instruction_of(dtype: DType, columns: int) -> Instruction:
+    """The instruction of a warp group for so many columns."""
+    summed = DType.I32 if dtype is DType.I8 else DType.F32
+    return Instruction(MmaUnit.WGMMA, WGMMA_ROWS, columns, MMA_K_BYTES // dtype.nbytes, dtype, summed)
 
 
 @dataclass(frozen=True)
@@ -93,6 +99,14 @@ class ProductFacts:
         tiles = np.where(consumers == PING_PONG, 2, 1)
         return np.where(store == TMA, tiles * tile_rows * store_columns * nbytes, 0)
 
+    def block_bytes(
+        self, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, store_columns: Any
+    ) -> Any:
+        """Shared memory of a block."""
+        operands = (rows + columns) * lines * SMEM_LINE_BYTES * stages
+        staged = self.staging_bytes(consumers, rows, store, store_columns)
+        return operands + staged + BARRIER_BYTES * (4 * stages + 2)
+
 
 def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
     """The space of a product; a reason where there is none."""
@@ -112,7 +126,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("k_lines", (1, 2)),
         Knob("stages", STAGES),
         Knob("in_flight", (0, 1)),
-        Knob("cluster", CLUSTERS),
+        Knob("paired", PAIRS),
         Knob("raster", (ROWS, COLUMNS)),
         Knob("raster_group", (1, 2, 4, 8, 16)),
         Knob("blocks_per_sm", BLOCKS_PER_SM),
@@ -135,7 +149,7 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
     shape, dtype = f.shape, f.shape.left.dtype
     if arch.capability != (9, 0):
         return f"products on {arch.name}, for which this version has no instruction"
-    if dtype not in (DType.F16, DType.BF16, DType.I8, DType.F8E4M3, DType.F8E5M2):
+    if not instruction_of(dtype, TILE_COLUMNS[0]).is_known:
         return f"products of {dtype}, which no instruction of this version makes"
     sides = (shape.left, shape.right)
     if not all(side.is_mapped for side in sides):
@@ -147,20 +161,29 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
 
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
-    integers = f.shape.left.dtype is DType.I8
-
-    def stage_bytes(rows: Any, columns: Any, lines: Any) -> Any:
-        return (rows + columns) * lines * SMEM_LINE_BYTES
+    known = [n for n in TILE_COLUMNS if instruction_of(f.shape.left.dtype, n).is_known]
 
     def rows_of_groups(consumers: Any, rows: Any) -> Any:
         return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
 
-    def memory(
-        consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any, blocks: Any
+    def registers(consumers: Any, rows: Any, columns: Any) -> Any:
+        most = np.where(consumers == SINGLE, arch.max_registers_per_thread, SHARED_REGISTERS)
+        return f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS <= most
+
+    def memory(consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any) -> Any:
+        needed = f.block_bytes(consumers, rows, columns, lines, stages, store, wide)
+        return needed <= arch.smem_per_block_optin_bytes
+
+    def resident(
+        blocks: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
     ) -> Any:
-        operands = stage_bytes(rows, columns, lines) * stages
-        staged = f.staging_bytes(consumers, rows, store, wide)
-        return fit(arch, (operands + staged) * np.maximum(blocks, 1) + 2048 * (blocks > 1), 1)
+        needed = (
+            f.block_bytes(consumers, rows, columns, lines, stages, store, wide) + arch.smem_reserved_per_block_bytes
+        )
+        held = f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS
+        threads = 2 * WARPGROUP_THREADS
+        alone = (needed * blocks <= arch.smem_per_sm_bytes) & (held * threads * blocks <= arch.registers_per_sm)
+        return (blocks < 2) | alone & (consumers == SINGLE)
 
     def major(swap: Any, rows: Any, columns: Any) -> Any:
         line = SMEM_LINE_BYTES // f.nbytes
@@ -171,7 +194,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
 
     return [
         Constraint(
-            "tile_m_is_multiple_of_64_per_consumer",
+            "product_rows_are_whole_instructions",
             ("consumers", "tile_rows"),
             rows_of_groups,
             "A warp group has whole instructions of 64 rows.",
@@ -179,37 +202,32 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         Constraint(
             "mma_shape_exists",
             ("tile_columns",),
-            lambda columns: (columns <= 32) | (columns % 16 == 0) if integers else columns % 8 == 0,
+            lambda columns: np.isin(columns, known),
             "Instructions have 8 to 256 columns, in steps of 8; of integers above 32 in steps of 16.",
         ),
         Constraint(
-            "accumulator_fits_registers",
+            "accumulators_fit_the_registers",
             ("consumers", "tile_rows", "tile_columns"),
-            lambda consumers, rows, columns: (
-                f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS <= CONSUMER_REGISTERS
-            ),
-            "A thread's part of the result, and 32 registers, are at most 240.",
+            registers,
+            "A thread's part of the result, and 32 registers, are at most 240, or 255 where one group computes.",
         ),
         Constraint(
-            "mn_major_tile_is_multiple_of_span",
+            "product_tiles_are_whole_lines",
             ("swap", "tile_rows", "tile_columns"),
             major,
             "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
         ),
         Constraint(
-            "ring_fits_shared_memory",
-            (
-                "consumers",
-                "tile_rows",
-                "tile_columns",
-                "k_lines",
-                "stages",
-                "store",
-                "store_columns",
-                "blocks_per_sm",
-            ),
+            "shared_memory_fits_the_block",
+            ("consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
             memory,
-            "Stages, and what waits to be stored, fit the shared memory of a block, or of as many as share an SM.",
+            "Stages, and what waits to be stored, fit the shared memory of a block.",
+        ),
+        Constraint(
+            "persistent_blocks_are_resident",
+            ("blocks_per_sm", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
+            resident,
+            "Two blocks of one group that computes, of few registers and stages, share a multiprocessor.",
         ),
     ]
 
@@ -219,13 +237,13 @@ def _epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]
     line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
     return [
         Constraint(
-            "tensor_map_stride_is_16_byte_multiple",
+            "product_is_stored_in_boxes",
             ("store", "swap"),
             lambda store, swap: (store != TMA) | np.where(swap, turned, plain),
             "Columns of the result, as instructions have it, lie side by side in every output.",
         ),
         Constraint(
-            "store_columns_cut_the_tile",
+            "product_stores_whole_lines",
             ("store", "store_columns", "tile_columns"),
             lambda store, wide, columns: (
                 (store != TMA) | ((columns % np.minimum(wide, columns) == 0) & (wide % line == 0) & (wide <= columns))
@@ -244,45 +262,36 @@ def _epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]
 def _grid(f: ProductFacts) -> list[Constraint]:
     """Tiles, clusters and blocks."""
 
-    def pairs(consumers: Any, cluster: Any, swap: Any, rows: Any, columns: Any) -> Any:
-        along = np.where(cluster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
-        return (cluster == NONE) | (along % 2 == 0)
+    def pairs(consumers: Any, paired: Any, swap: Any, rows: Any, columns: Any) -> Any:
+        along = np.where(paired == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
+        return (paired == NONE) | (along % 2 == 0)
 
-    def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any, cluster: Any) -> Any:
+    def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any, paired: Any) -> Any:
         along = np.where(raster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
-        along = np.where(cluster == raster, along // 2, along)
+        along = np.where(paired == raster, along // 2, along)
         return (group == 1) | (along % group == 0)
 
-    def threads(blocks: Any, consumers: Any) -> Any:
-        return (blocks < 2) | (consumers == SINGLE)
-
-    def fills(blocks: Any, consumers: Any, cluster: Any, swap: Any, rows: Any, columns: Any) -> Any:
+    def fills(blocks: Any, consumers: Any, swap: Any, rows: Any, columns: Any) -> Any:
         tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
         each = np.where(consumers == PING_PONG, 2, 1)
         return (blocks == 0) | (tiles > f.sm_count * blocks * each)
 
     return [
         Constraint(
-            "cluster_grid_divides",
-            ("consumers", "cluster", "swap", "tile_rows", "tile_columns"),
+            "product_pairs_are_whole",
+            ("consumers", "paired", "swap", "tile_rows", "tile_columns"),
             pairs,
-            "Tiles along the cluster come in pairs.",
+            "Tiles along pairs of blocks come in pairs.",
         ),
         Constraint(
-            "strips_divide_the_tiles",
-            ("swap", "raster", "raster_group", "tile_rows", "tile_columns", "cluster"),
+            "product_strips_are_whole",
+            ("swap", "raster", "raster_group", "tile_rows", "tile_columns", "paired"),
             strips,
             "Strips of tiles are whole.",
         ),
         Constraint(
-            "persistent_blocks_are_resident",
-            ("blocks_per_sm", "consumers"),
-            threads,
-            "Two blocks share a multiprocessor where each has one group that computes.",
-        ),
-        Constraint(
             "persistent_grid_is_filled",
-            ("blocks_per_sm", "consumers", "cluster", "swap", "tile_rows", "tile_columns"),
+            ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns"),
             fills,
             "There are more tiles than persistent blocks.",
         ),
@@ -317,7 +326,7 @@ def _redundant(f: ProductFacts) -> list[Constraint]:
             "There is a next stage to wait for.",
         ),
         Constraint(
-            "groups_take_turns_with_stages",
+            "product_groups_take_turns",
             ("consumers", "k_lines"),
             lambda consumers, each: (consumers != PING_PONG) | (lines > each),
             "Groups whose tiles are one stage each have no turns to take.",
