@@ -46,21 +46,6 @@ def mma_axes_are_of_products(s: Schedule) -> Iterator[Violation]:
 
 
 @model_rule
-def mma_results_lie_in_registers(s: Schedule) -> Iterator[Violation]:
-    """Results of wgmma and mma are registers of the threads that ask for them (PTX ISA, wgmma, mma: D)."""
-    for op in s.sf.ops:
-        t = s.sf.tensor(op.output)
-        if is_by_mma(t) and op.kind in CONTRACTIONS and t.memory is not MemoryType.LOCAL:
-            yield Violation(
-                "mma_results_lie_in_registers",
-                t.name,
-                str(t.memory),
-                str(MemoryType.LOCAL),
-                "Leave the result in registers, and cache what is made of it (cache_output).",
-            )
-
-
-@model_rule
 def mma_operands_lie_in_one_memory(s: Schedule) -> Iterator[Violation]:
     """Both operands of an instruction are tiles in shared memory, or both are registers of a warp: those of wgmma, and
     those of mma (PTX ISA, wgmma, mma: A, B)."""
@@ -140,7 +125,7 @@ def mma_operands_lie_as_a_descriptor_says(s: Schedule) -> Iterator[Violation]:
                 yield Violation(
                     "mma_operands_lie_as_a_descriptor_says",
                     f"{op.output} reads {name}",
-                    str(layout_of(t).offset(s.indexing.own(t))),
+                    str(s.indexing.read_offset(op, name)),
                     "lines of 128, 64 or 32 bytes, swizzled, or of 16",
                     "Give the tile an allocation domain of such lines, split by 8 rows and 16 bytes and swizzled.",
                 )
@@ -176,7 +161,7 @@ def mma_operands_are_fragments(s: Schedule) -> Iterator[Violation]:
                 yield Violation(
                     "mma_operands_are_fragments",
                     f"{op.output} reads {name}",
-                    f"element {s.indexing.write_offset(t)} of thread tx",
+                    f"element {s.indexing.read_offset(op, name)} of a lane",
                     "8 rows and 4 pieces of k on TIDx; 2 pieces of k, 2 rows, 4 bytes of k in registers",
                     "Cut k and the rows of the operand so, and load it by ldmatrix.",
                 )
