@@ -44,7 +44,7 @@ class Groups:
     tile, or with `turns` of one each.
 
     `blocks`: that stay, 0 for one a tile. `strip`: rows of tiles that are taken together. `cluster`: of so many blocks
-    along the rows. `step`: columns that are stored at a time by the copy engine, 0 for stores by threads. `in_flight`,
+    along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are stored at a time by the copy engine, 0 for stores by threads. `in_flight`,
     `registers`: as the steps have them. `is_mma`: or every axis by itself.
     """
 
@@ -57,6 +57,7 @@ class Groups:
     blocks: int = 0
     strip: int = 1
     cluster: int = 0
+    multicast: bool = True
     step: int = 0
     in_flight: int = 0
     registers: tuple[int, int] | None = None
@@ -181,7 +182,7 @@ class _ByGroups:
         b, how = self.b, self.how
         if how.in_flight:
             b.do(st.ProductsInFlight(self.tv, how.in_flight))
-        if how.cluster:
+        if how.cluster and how.multicast:
             b.do(st.Multicast(self.operands[1]))
         on = P.TIDX if how.groups == 1 else P.TIDY
         options: dict[str, Any] = {"kind": BufferKind.WARP_SPECIALIZED, "on": on, "registers": how.registers}
