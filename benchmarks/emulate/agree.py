@@ -23,7 +23,7 @@ from benchmarks.emulate import on_card
 from benchmarks.emulate.comparing import Bytes, compare
 from benchmarks.emulate.compiling import entry, prepared_forms
 from benchmarks.emulate.form import FormTolerance, InstructionForm
-from benchmarks.emulate.forms import all_forms
+from benchmarks.emulate.forms import chosen
 from benchmarks.emulate.fusions import FusionKernel, launch_of, prepared_fusions
 from compiler.emulate.launch import Launch
 from compiler.emulate.ptx.module import Module
@@ -54,7 +54,7 @@ class AgreementRow:
 def compare_forms(folder: Path, card: Mapping[int, dict[str, Bytes] | str], processes: int) -> list[AgreementRow]:
     """All forms, module by module in parallel."""
     numbers, start = [], 0
-    for number, (_, forms) in enumerate(prepared_forms(all_forms(), folder / "forms")):
+    for number, (_, forms) in enumerate(prepared_forms(chosen(folder / "forms"), folder / "forms")):
         part = {k: card.get(start + k, "it did not run on the card") for k in range(len(forms))}
         numbers.append((folder, number, part))
         start += len(forms)
@@ -64,7 +64,9 @@ def compare_forms(folder: Path, card: Mapping[int, dict[str, Bytes] | str], proc
 
 @cache
 def _prepared(folder: Path) -> list[tuple[str, tuple[InstructionForm, ...]]]:
-    return [(compiled.ptx, tuple(forms)) for compiled, forms in prepared_forms(all_forms(), folder / "forms")]
+    return [
+        (compiled.ptx, tuple(forms)) for compiled, forms in prepared_forms(chosen(folder / "forms"), folder / "forms")
+    ]
 
 
 def _module_rows(folder: Path, number: int, card: Mapping[int, dict[str, Bytes] | str]) -> list[AgreementRow]:

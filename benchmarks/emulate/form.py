@@ -74,7 +74,7 @@ class InstructionForm:
             ARCH,
             self.grid,
             self.block,
-            tuple(_argument(a) for a in self.args),
+            tuple(argument(a) for a in self.args),
             {
                 **{n: _given(n, v) for n, v in self.inputs.items()},
                 **{n: _output(n, b) for n, b in self.outputs.items()},
@@ -84,12 +84,13 @@ class InstructionForm:
         )
 
 
-def _argument(argument: str | int | EmulatedTensorMap) -> Argument:
-    if isinstance(argument, EmulatedTensorMap):
-        return argument
-    if isinstance(argument, str):
-        return TensorArgument(argument)
-    return ValueArgument(int(argument & 0xFFFFFFFF).to_bytes(4, "little"))
+def argument(given: str | int | EmulatedTensorMap) -> Argument:
+    """The argument of a launch: a map, the name of a tensor, or a 32-bit integer."""
+    if isinstance(given, EmulatedTensorMap):
+        return given
+    if isinstance(given, str):
+        return TensorArgument(given)
+    return ValueArgument(int(given & 0xFFFFFFFF).to_bytes(4, "little"))
 
 
 def _given(name: str, values: Array) -> EmulatedTensor:

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.emulate.card import Bytes, Refused, card_name, loaded, run
 from benchmarks.emulate.compiling import entry, prepared_forms
-from benchmarks.emulate.forms import all_forms
+from benchmarks.emulate.forms import chosen
 from benchmarks.emulate.fusions import launch_of, prepared_fusions
 from compiler.emulate.launch import Launch
 from fusetune.errors import KernelError
@@ -99,7 +99,7 @@ def jobs(folder: Path, what: str) -> Iterator[list[Job]]:
             yield [(number, candidate.artifact.cubin, launch_of(candidate))]
         return
     number = 0
-    for compiled, forms in prepared_forms(all_forms(), folder / what):
+    for compiled, forms in prepared_forms(chosen(folder / what), folder / what):
         yield [(number + k, compiled.cubin, form.launch(entry(k))) for k, form in enumerate(forms)]
         number += len(forms)
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from benchmarks.emulate.compiling import prepare_forms
-from benchmarks.emulate.forms import all_forms
+from benchmarks.emulate.forms import choose
 from benchmarks.emulate.fusions import prepare_fusions
 
 FUSIONS = 200
@@ -21,9 +21,13 @@ def main() -> None:
     parser.add_argument("--fusions", type=int, default=FUSIONS, help="random fusions; 0 for none")
     parser.add_argument("--seed", type=int, default=0, help="of the random fusions")
     parser.add_argument("--workers", type=int, default=2, help="compiles at a time")
+    parser.add_argument("--families", nargs="*", default=(), help="only these families of forms, such as product")
     given = parser.parse_args()
     started = time.perf_counter()
-    forms = all_forms()
+    try:
+        forms = choose(given.out / "forms", given.families)
+    except ValueError as problem:
+        parser.error(str(problem))
     prepare_forms(forms, given.out / "forms", given.workers)
     print(f"{len(forms)} forms in {time.perf_counter() - started:.1f} s", flush=True)
     if given.fusions:

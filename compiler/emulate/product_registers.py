@@ -40,12 +40,14 @@ _MANY = 256
 def product_registers(function: Function) -> dict[int, int]:
     """The registers that products of this function read or write, and those that `mov` links to them, numbered."""
     products = [i for i in function.instructions if i.name[:2] == ("wgmma", "mma_async")]
+    if not products:
+        return {}
     results = {r.index for i in products for r in _registers(i.operands[:1])}
     factors = {r.index for i in products for r in _registers(i.operands[1:2]) if isinstance(i.operands[1], Vector)}
     moves = [
         (tuple(r.index for r in _registers(i.operands[:1])), tuple(r.index for r in _registers(i.operands[1:])))
         for i in function.instructions
-        if i.opcode == "mov" and products
+        if i.opcode == "mov"
     ]
     after = _closed(results, moves)
     before = _closed(results | factors, [(sources, targets) for targets, sources in moves])

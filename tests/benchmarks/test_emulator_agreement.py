@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.emulate import accumulation
 from benchmarks.emulate.agree import AgreementRow, markdown
 from benchmarks.emulate.comparing import compare
 from benchmarks.emulate.compiling import entry, prepare_forms, prepared_forms
 from benchmarks.emulate.conclusions import conclusion
 from benchmarks.emulate.form import FormTolerance
-from benchmarks.emulate.forms import all_forms
+from benchmarks.emulate.forms import all_forms, choose, chosen
 from benchmarks.emulate.open_points import converted, experiments, placed, predicted
 from benchmarks.emulate.values import near_underflow, operands, specials
 from compiler.emulate.ptx.parser import parse
@@ -36,6 +37,31 @@ def test_a_sample_of_every_family_is_clean_in_the_emulator_and_agrees_with_itsel
             assert not outcome.faults, (form.name, outcome.faults[0])
             fill = form.launch(entry(k)).tensors
             assert all((launch.tensors[n].data != fill[n].data).any() for n in form.compared), form.name
+
+
+def test_forms_of_some_families_are_chosen_and_noted(tmp_path: Path) -> None:
+    forms = choose(tmp_path, ["product"])
+    assert [f.name for f in chosen(tmp_path)] == [f.name for f in forms]
+    assert {f.family for f in forms} == {"product"}
+    assert len(chosen(tmp_path / "without a note")) > len(forms)
+    with pytest.raises(ValueError, match="no form is of the family prodct"):
+        choose(tmp_path / "misspelt", ["prodct"])
+
+
+@pytest.mark.parametrize("kind", ["bf16", "e4m3"])
+def test_sums_tell_how_many_bits_are_kept_and_how_they_are_rounded(kind: str) -> None:
+    made = accumulation.experiments(kind, 16)
+    exact = [e.a @ e.b + e.c for e in made]
+    with np.errstate(over="ignore"):
+        nearest = np.array([x.astype(np.float32) for x in exact])
+    kept, beside, modes, *_ = accumulation.told(kind, nearest)
+    assert kept == beside == f"2^-{29 if kind == 'bf16' else 28} (all)"
+    assert modes == "nearest even"
+    cut = nearest.copy()
+    cut[0][np.abs(cut[0]) < 2.0**-13 * 4.0 ** accumulation.LEADING[kind]] = 0
+    cut[2] = np.where(np.abs(nearest[2]) > np.abs(exact[2]), np.nextafter(nearest[2], np.float32(0)), nearest[2])
+    kept, _, modes, *_ = accumulation.told(kind, cut)
+    assert (kept, modes) == ("2^-13", "towards zero")
 
 
 def test_what_was_prepared_from_other_forms_is_refused(tmp_path: Path) -> None:

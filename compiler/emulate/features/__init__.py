@@ -27,6 +27,7 @@ import compiler.emulate.features.mma.sync
 import compiler.emulate.features.tma.instructions
 import compiler.emulate.features.tma.map_instructions
 import compiler.emulate.features.tmem.allocation
+import compiler.emulate.features.tmem.products
 import compiler.emulate.features.tmem.register_moves
 import compiler.emulate.features.tmem.tile_copies
 import compiler.emulate.features.warp.instructions

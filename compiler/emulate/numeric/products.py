@@ -20,8 +20,8 @@ Array = npt.NDArray[Any]
 _TF32 = np.uint32(0xFFFFE000)
 """The bits of an f32 that tf32 has; the rest is not looked at (PTX ISA, "Alternate Floating-Point Data Formats")."""
 
-ELEMENT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8}
-"""The factors of products by type, and their sizes."""
+ELEMENT_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "e4m3": 8, "e5m2": 8, "s8": 8, "u8": 8, "b1": 1}
+"""The factors of products by type, and their sizes. Single bits multiply by `and`, and are counted."""
 
 ACCUMULATORS: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
@@ -45,8 +45,25 @@ def factors(kind: str, words: Array) -> Array:
             return words.view(np.int8).astype(np.float64)
         case "u8":
             return words.view(np.uint8).astype(np.float64)
+        case "b1":
+            return np.unpackbits(words.view(np.uint8), axis=-1, bitorder="little").astype(np.float64)
         case _:
             return minifloat.decode(minifloat.FORMATS[kind], words.view(np.uint8))
+
+
+_SMALL = 1 << 18
+"""Multiplications up to which BLAS libraries do not start threads, which for such small matrices cost more than they
+bring, and far more where others use the cores."""
+
+
+def multiplied(left: Array, right: Array) -> Array:
+    """left (rows, k) times right (columns, k) transposed, in f64."""
+    rows, depth = left.shape
+    part = rows
+    while part % 2 == 0 and part * len(right) * depth > _SMALL:
+        part //= 2
+    found: Array = np.matmul(left.reshape(-1, part, depth), right.T)
+    return found.reshape(rows, len(right))
 
 
 def accumulated(kind: str, products: Array, addend: Array | None, saturate: bool = False) -> Array:

@@ -48,6 +48,10 @@ class ClockTable:
         self._cells[first : self.rows] = rows
         return first
 
+    def raise_to(self, row: int, columns: list[int], clocks: list[int]) -> None:
+        """Raises some clocks of a row that was just added, and that nobody has yet."""
+        np.maximum.at(self._cells[row], columns, clocks)
+
     def add_columns(self, count: int) -> range:
         """Adds columns, of which nothing is known; their numbers."""
         first = self.width

@@ -7,6 +7,7 @@ starts. A lane's own column in its row is not kept up to date: `View.own` is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakSet
 
 import numpy as np
@@ -260,15 +261,19 @@ class Knowledge:
 
     # Asynchronous operations.
 
-    def start(self, lane: int, slot: int, number: int, time: int, uses_async_proxy: bool) -> Actor:
-        """An operation that knows what its issuer does."""
-        return self._started(np.array([lane]), slot, number, time, uses_async_proxy)
+    def start(
+        self, lane: int, slot: int, number: int, time: int, uses_async_proxy: bool, after: Sequence[Actor] = ()
+    ) -> Actor:
+        """An operation that knows what its issuer does, and comes after other operations of its cluster."""
+        return self._started(np.array([lane]), slot, number, time, uses_async_proxy, after)
 
     def start_together(self, lanes: Lanes, slot: int, number: int, time: int) -> Actor:
         """An operation of the async proxy that lanes of one block issue together: it knows what all of them do."""
-        return self._started(lanes, slot, number, time, True)
+        return self._started(lanes, slot, number, time, True, ())
 
-    def _started(self, lanes: Lanes, slot: int, number: int, time: int, uses_async_proxy: bool) -> Actor:
+    def _started(
+        self, lanes: Lanes, slot: int, number: int, time: int, uses_async_proxy: bool, after: Sequence[Actor]
+    ) -> Actor:
         lane, one = int(lanes[0]), lanes[:1]
         cluster = int(self.cluster[lane])
         count = self._actors_of[cluster]
@@ -280,7 +285,9 @@ class Knowledge:
         rows = np.zeros((len(before.rows), 1), np.int32)
         for layer in self._layers:
             clocks = self._vector(before, layer, one) if len(lanes) == 1 else self._common(before, layer, lanes)
-            rows[layer, 0] = self.table.append(clocks[None])
+            rows[layer, 0] = row = self.table.append(clocks[None])
+            if layer is Layer.SEEN and after:
+                self.table.raise_to(row, [a.column for a in after], [int(a.clocks[0]) + 1 for a in after])
         nothing = np.zeros_like(rows)
         actor = Actor(
             number,
@@ -385,17 +392,3 @@ class Knowledge:
         worlds = self.worlds.keep(np.concatenate([v.worlds.ravel() for v in views]))
         for view in views:
             view.worlds = worlds[view.worlds]
-
-
-def joined(tokens: list[Token]) -> Token:
-    """A token for all of these."""
-    if len(tokens) == 1:
-        return tokens[0]
-    both = Token()
-    for token in tokens:
-        for layer, parts in token.layers.items():
-            mine = both.layers.setdefault(layer, {})
-            for cluster, clocks in parts.items():
-                known = mine.get(cluster)
-                mine[cluster] = clocks if known is None else larger(known, clocks)
-    return both

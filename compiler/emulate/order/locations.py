@@ -17,7 +17,8 @@ import numpy as np
 
 from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.events import Access, Layer, Token
-from compiler.emulate.order.knowledge import Knowledge, joined
+from compiler.emulate.order.knowledge import Knowledge
+from compiler.emulate.order.worlds import joined
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.threads import Lanes, Threads
 

@@ -9,6 +9,7 @@ Accesses are logged as they come and checked many at a time (`flush`), so that a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ import numpy.typing as npt
 from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.check import checked
 from compiler.emulate.order.events import Access, Actor, Conflict, Layer, OnRace, Token
-from compiler.emulate.order.knowledge import Knowledge, joined
+from compiler.emulate.order.knowledge import Knowledge
 from compiler.emulate.order.locations import Locations, Releases
 from compiler.emulate.order.log import Entry, Kind
 from compiler.emulate.order.races import Races
 from compiler.emulate.order.shadow import Shadow
+from compiler.emulate.order.worlds import joined
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import Report
 from compiler.emulate.threads import Lanes, Threads
@@ -200,12 +202,15 @@ class Order:
 
     # Asynchronous operations.
 
-    def start(self, lane: int, *, uses_async_proxy: bool = True) -> Actor:
-        """An operation issued now by a lane. It is forgotten when nobody holds the Actor any more."""
+    def start(self, lane: int, *, uses_async_proxy: bool = True, after: Sequence[Actor] = ()) -> Actor:
+        """An operation issued now by a lane. It is forgotten when nobody holds the Actor any more.
+
+        `after`: operations of one lane each that it comes after though nobody waited for them, as in a pipeline.
+        """
         self._started += 1
         self.time += 1
         slot = int(self._threads.slot[lane])
-        return self._knowledge.start(lane, slot, self._started, self.time - 1, uses_async_proxy)
+        return self._knowledge.start(lane, slot, self._started, self.time - 1, uses_async_proxy, after)
 
     def start_together(self, lanes: Lanes) -> Actor:
         """An operation of the async proxy that lanes of one block issue together, such as a warpgroup's product: it

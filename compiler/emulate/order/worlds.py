@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from compiler.emulate.order.events import Clocks, Ints
+from compiler.emulate.order.events import Clocks, Ints, Token
 
 World = dict[int, Clocks]
 
@@ -82,4 +82,18 @@ def larger(one: Clocks, other: Clocks) -> Clocks:
         one, other = other, one
     both = one.copy()
     np.maximum(both[: len(other)], other, out=both[: len(other)])
+    return both
+
+
+def joined(tokens: list[Token]) -> Token:
+    """A token for all of these."""
+    if len(tokens) == 1:
+        return tokens[0]
+    both = Token()
+    for token in tokens:
+        for layer, parts in token.layers.items():
+            mine = both.layers.setdefault(layer, {})
+            for cluster, clocks in parts.items():
+                known = mine.get(cluster)
+                mine[cluster] = clocks if known is None else larger(known, clocks)
     return both

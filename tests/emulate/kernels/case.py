@@ -51,7 +51,7 @@ class Case:
     @property
     def arch(self) -> str:
         """The target it is compiled for."""
-        return "sm_100a" if self.family == "tensor_memory" else "sm_90a"
+        return "sm_100a" if self.family.startswith("tensor_") else "sm_90a"
 
     @property
     def spec(self) -> dict[str, Any]:

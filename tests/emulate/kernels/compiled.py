@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from cuda.bindings import nvrtc
@@ -19,21 +20,16 @@ def compile_families(wanted: set[tuple[str, str]]) -> dict[tuple[str, bool], str
     return {(family, is_faulty): text for (family, _, is_faulty), text in zip(jobs, texts, strict=True)}
 
 
-def compile_clean(family: str, arch: str) -> str:
-    """The PTX of a file without faults."""
-    return _ptx(family, arch, False)
+def compile_text(text: str, arch: str) -> tuple[str, str]:
+    """The PTX of a source, and what the compiler says of it. For sm_… the assembler takes it too, for compute_… not."""
+    return _compiled(text.encode(), "text.cu", [f"--gpu-architecture={arch}", *_OPTIONS])
 
 
-def accepted(family: str, arch: str) -> str:
-    """What the assembler says of a file without faults, which it takes: warnings, mostly none."""
-    source = (FOLDER / f"{family}.cu").read_bytes()
-    _, program = nvrtc.nvrtcCreateProgram(source, f"{family}.cu".encode(), 0, [], [])
+def machine_code(family: str, arch: str) -> tuple[bytes, str]:
+    """The cubin of a file without faults, and the PTX that it was made of."""
     options = [f"--gpu-architecture={arch}", *_OPTIONS]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-    log = _fetched(program, "ProgramLog")
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{family}.cu: {log}"
-    nvrtc.nvrtcDestroyProgram(program)
-    return log
+    cubin, ptx = _made((FOLDER / f"{family}.cu").read_bytes(), f"{family}.cu", options, ("CUBIN", "PTX"))
+    return cubin, ptx.rstrip(b"\0").decode()
 
 
 def _ptx(family: str, arch: str, is_faulty: bool) -> str:
@@ -41,16 +37,26 @@ def _ptx(family: str, arch: str, is_faulty: bool) -> str:
     source = (FOLDER / f"{family}.cu").read_bytes()
     target = arch.replace("sm_", "compute_")
     options = [f"--gpu-architecture={target}", *_OPTIONS, *(("-DFAULT",) if is_faulty else ())]
-    _, program = nvrtc.nvrtcCreateProgram(source, f"{family}.cu".encode(), 0, [], [])
+    return _compiled(source, f"{family}.cu", options)[0]
+
+
+def _compiled(source: bytes, name: str, options: list[str]) -> tuple[str, str]:
+    """PTX and log."""
+    ptx, log = _made(source, name, options, ("PTX", "ProgramLog"))
+    return ptx.rstrip(b"\0").decode(), log.rstrip(b"\0").decode()
+
+
+def _made(source: bytes, name: str, options: list[str], wanted: Sequence[str]) -> list[bytes]:
+    _, program = nvrtc.nvrtcCreateProgram(source, name.encode(), 0, [], [])
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])
-    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{family}.cu: {_fetched(program, 'ProgramLog')}"
-    text = _fetched(program, "PTX")
+    assert status == nvrtc.nvrtcResult.NVRTC_SUCCESS, f"{name}: {_fetched(program, 'ProgramLog').decode()}"
+    found = [_fetched(program, what) for what in wanted]
     nvrtc.nvrtcDestroyProgram(program)
-    return text
+    return found
 
 
-def _fetched(program: object, what: str) -> str:
+def _fetched(program: object, what: str) -> bytes:
     _, size = getattr(nvrtc, f"nvrtcGet{what}Size")(program)
     text = bytes(size)
     getattr(nvrtc, f"nvrtcGet{what}")(program, text)
-    return text.rstrip(b"\0").decode()
+    return text

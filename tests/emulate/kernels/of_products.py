@@ -93,4 +93,55 @@ WGMMA = (
     _roles("changed_twice_without_barrier"),
 )
 
-CASES = (*WGMMA,)
+
+def _tensor(t: Mapping[str, Array]) -> Array:
+    d = t["x"].reshape(128, 16).astype(np.float64) @ t["w"].reshape(16, 16).astype(np.float64).T
+    return d.astype(np.float32).view(np.uint32).reshape(-1)
+
+
+def _tensor_both(t: Mapping[str, Array], *, blocked: bool = False) -> Mapping[str, Array]:
+    total = np.zeros((128, 16))
+    for number in range(2):
+        part = t["w"][256 * number : 256 * number + 256]
+        b = part.reshape(2, 2, 8, 8).transpose(0, 2, 1, 3) if blocked else part
+        total += t["x"].reshape(128, 16).astype(np.float64) @ b.reshape(16, 16).astype(np.float64).T
+    return {"y": total.astype(np.float32).view(np.uint32).reshape(-1)}
+
+
+_TENSOR_X, _TENSOR_Y = given("x", 2048, "f16"), output("y", 2048, "u32")
+_tensor_case = partial(
+    Case,
+    block=128,
+    args=(_TENSOR_X, given("w", 256, "f16"), _TENSOR_Y),
+    expected=lambda t: {"y": _tensor(t)},
+)
+_tensor_product, _tensor_order = (partial(_tensor_case, f) for f in ("tensor_products", "tensor_product_order"))
+_TWO = (_TENSOR_X, given("w", 512, "f16"), _TENSOR_Y)
+
+TENSOR = (
+    _tensor_product("issued_by_a_warp"),
+    _tensor_product("issued_by_two_warps"),
+    _tensor_product("columns_of_an_odd_number"),
+    _tensor_product("types_of_another_kind"),
+    _tensor_product("descriptor_of_a_warpgroup"),
+    _tensor_product("accumulator_past_the_allocation"),
+    _tensor_product("accumulator_at_another_lane"),
+    _tensor_product("accumulator_without_a_start_value"),
+    _tensor_product("groups_of_blocks_mixed"),
+    _tensor_order("loaded_before_the_commit_arrived"),
+    _tensor_order("loaded_without_a_fence"),
+    _tensor_order("never_committed"),
+    _tensor_order("stage_overwritten_in_flight", args=_TWO, expected=_tensor_both),
+    _tensor_order("stage_refilled_before_the_commit_arrived", args=_TWO, expected=partial(_tensor_both, blocked=True)),
+    _tensor_order("operand_without_proxy_fence"),
+    _tensor_order("operand_without_barrier"),
+    _tensor_order("accumulator_overwritten_while_it_is_loaded"),
+    _tensor_order("accumulator_overwritten_without_a_fence"),
+    _tensor_order("another_shape_on_one_accumulator"),
+    _tensor_order("accumulator_as_a_without_a_wait"),
+    _tensor_order("a_stored_and_not_waited_for"),
+    _tensor_order("a_stored_and_not_fenced"),
+    _tensor_product("a_at_other_lanes_than_the_accumulator"),
+)
+
+CASES = (*WGMMA, *TENSOR)

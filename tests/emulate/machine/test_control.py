@@ -166,7 +166,7 @@ def test_a_recursive_call_is_refused_where_it_is_reached() -> None:
 
 
 def test_an_unknown_instruction_is_named_with_its_line_and_only_where_it_is_reached() -> None:
-    odd = "wgmma.fence.sync.aligned;"
+    odd = "istypep.samplerref %p1, %rd1;"
     reached = run(f"st.global.u32 [%rd5], %r1;\n{odd}\nret;")
     (fault,) = reached.outcome.faults
     assert (str(fault.kind), fault.instruction) == ("unsupported_instruction", odd.rstrip(";"))

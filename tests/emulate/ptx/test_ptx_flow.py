@@ -158,7 +158,7 @@ def test_a_deep_nest_of_loops_is_ordered_without_recursion() -> None:
         (
             "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f0, %f1}, %rd1, %rd2, q, 1, 1, 0, 0",
             "%f0 %f1",
-            "%rd1 %rd2 q",
+            "%f0 %f1 %rd1 %rd2 q",
         ),
         ("wgmma.wait_group.sync.aligned 0", "", ""),
         ("setmaxnreg.inc.sync.aligned.u32 %r1", "", "%r1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection
 
 import numpy as np
 import numpy.typing as npt
@@ -219,12 +220,17 @@ def group_slots(active: Active, insn: PtxInstruction) -> tuple[int, ...]:
     return tuple(first + rank for rank in (even, even + 1) if rank < threads.cluster_blocks)
 
 
-def expect_fenced(active: Active, insn: PtxInstruction, warp: int, cells: Cells) -> None:
-    """Reports the first cell that another thread's operation wrote and no fence orders before lanes of a warp."""
+def expect_fenced(
+    active: Active, insn: PtxInstruction, warp: int, cells: Cells, followed: Collection[int] = ()
+) -> None:
+    """Reports the first cell that another thread's operation wrote and no fence orders before lanes of a warp.
+
+    `followed`: writes that this access follows without one.
+    """
     memory = active.machine.engine(TensorMemory)
     for write in memory.writes(cells):
         fence = memory.missing_fence(write, warp, active.lanes)
-        if fence is None:
+        if fence is None or write in followed:
             continue
         where = (
             "after the write was waited for and before the barrier"

@@ -1,6 +1,6 @@
-"""Where things lie in tensor memory: fragments of `tcgen05.ld` and `.st`, tiles of `tcgen05.cp`, its descriptors.
+"""Where things lie in tensor memory: fragments of `tcgen05.ld` and `.st`, tiles of `tcgen05.cp`.
 
-Sources: PTX ISA, "Data Movement Shape", "Shared memory descriptor" and "tcgen05.cp"; the formulas of the fragments were
+Sources: PTX ISA, "Data Movement Shape" and "tcgen05.cp"; the formulas of the fragments were
 computed against the copy traits of CUTLASS for sm_100. An address has the lane in bits 31:16 and the column of 32-bit
 cells in bits 15:0 (PTX ISA, "Tensor Memory Addressing").
 """
@@ -13,8 +13,6 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from compiler.emulate.binder import UnknownForm
-from compiler.emulate.features.tma.swizzle import SWIZZLES, Swizzle
 from compiler.emulate.threads import WARP
 
 TENSOR_LANES = 128
@@ -108,45 +106,3 @@ TILES = {
 }
 """By shape and multicast: `02_13` copies the first 32 rows to the quarters 0 and 2, the others to 1 and 3; `01_23` to 0
 and 1, and to 2 and 3 (PTX ISA, "tcgen05.cp"). A row of 4x256b goes to the first lane of each quarter."""
-
-
-@dataclass(frozen=True, slots=True)
-class Descriptor:
-    """A shared-memory matrix descriptor (PTX ISA, "Shared memory descriptor"). Bytes.
-
-    `start` is the shared address; `leading` steps between chunks of 16 bytes (used without swizzle only); `stride`
-    between groups of 8 rows.
-    """
-
-    start: int
-    leading: int
-    stride: int
-    swizzle: Swizzle
-
-    def addresses(self, rows: int, chunks: int) -> Integers:
-        """Shared addresses of the 16-byte chunks of a tile with contiguous rows, (rows, chunks).
-
-        Rows are 16 bytes apart without swizzle, else as far as the swizzle spans, in groups of 8.
-        """
-        row, chunk = np.arange(rows)[:, None], np.arange(chunks)[None, :]
-        pitch, step = (self.swizzle.span, 16) if self.swizzle.span else (16, self.leading)
-        return self.swizzle.address(self.start + (row >> 3) * self.stride + (row & 7) * pitch + chunk * step)
-
-
-_LAYOUTS = {0: "NONE", 1: "128B_ATOM_32B", 2: "128B", 4: "64B", 6: "32B"}
-
-
-def descriptor(bits: int) -> Descriptor:
-    """Decodes 64 bits. Raises ValueError, with what is wrong, for what none may hold, UnknownForm for other forms."""
-    version, base_offset = bits >> 46 & 7, bits >> 49 & 7
-    layout = _LAYOUTS.get(bits >> 61)
-    if version != 1:
-        raise ValueError(f"bits 48:46 are {version:03b}, they must be 001")
-    if layout is None:
-        raise ValueError(f"the swizzle mode in bits 63:61 is {bits >> 61}, known are 0, 1, 2, 4 and 6")
-    if bits >> 53 & 0xFF:
-        raise ValueError("bits 60:53 are not zero")
-    if base_offset or bits >> 52 & 1:
-        raise UnknownForm("a matrix descriptor with a base offset (bits 51:49) or an absolute leading offset (bit 52)")
-    start, leading, stride = (16 * (bits >> shift & 0x3FFF) for shift in (0, 16, 32))
-    return Descriptor(start, leading, stride, SWIZZLES[layout])

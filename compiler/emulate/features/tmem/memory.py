@@ -17,7 +17,7 @@ import numpy.typing as npt
 from compiler.emulate.features.tmem.layout import TENSOR_COLUMNS, TENSOR_LANES
 from compiler.emulate.machine import Engine, Machine
 from compiler.emulate.memory.region import POISON, MemoryRegion
-from compiler.emulate.order.order import Access, Token
+from compiler.emulate.order.order import Access, Actor, Token
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
@@ -38,13 +38,18 @@ _REGION_NUMBER = 1 << 20
 """Apart from the numbers of tensors, shared and local memory, which count from 0."""
 
 
+STRIP = 16
+"""Lanes that nearly every operation reaches together; they lie side by side in the log."""
+
+
 @dataclass(eq=False)
 class _CellRegion(MemoryRegion):
-    """Tensor memory in the log of accesses: a byte a cell, and addresses as the instructions have them."""
+    """Tensor memory in the log of accesses: a byte a cell, 16 lanes of a column after another, and addresses as the
+    instructions have them."""
 
     def address(self, offset: int) -> int:
-        cell = offset % self.pitch
-        return cell // TENSOR_COLUMNS << 16 | cell % TENSOR_COLUMNS
+        strip, lane = divmod(offset % self.pitch, STRIP)
+        return (strip // TENSOR_COLUMNS * STRIP + lane) << 16 | strip % TENSOR_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,11 +216,14 @@ class TensorMemory(Engine):
         """The first of the cells that another warp's load has read since these lanes' last fence::after_thread_sync;
         None where there is none. What is still being read is not asked for: that no barrier lies between is told by the
         log."""
+        readers = self._reader[cells]
+        if not readers.any():
+            return None
         fenced = int(self._fenced[lanes].min())
-        for read in np.unique(self._reader[cells]).tolist():
+        for read in np.unique(readers).tolist():
             at = self._read_at[read]
             if at is not None and at > fenced and self._readers[read] != warp:
-                return int(cells.ravel()[np.flatnonzero(self._reader[cells].ravel() == read)[0]])
+                return int(cells.ravel()[np.flatnonzero(readers.ravel() == read)[0]])
         return None
 
     def publish(self, write: int) -> None:
@@ -251,10 +259,23 @@ class TensorMemory(Engine):
 
     def log(self, lane: int, access: Access, insn: PtxInstruction, cells: Cells) -> Token:
         """Logs a synchronous access by the warp of `lane`; what its lanes have to acquire."""
-        order = self.machine.order
-        actor = order.start(lane)
-        order.actor_access(actor, self.region, access, insn, cells.ravel(), 1)
-        return order.finish(actor)
+        actor = self.machine.order.start(lane)
+        self.access(actor, access, insn, cells)
+        return self.machine.order.finish(actor)
+
+    def access(self, actor: Actor, access: Access, insn: PtxInstruction, cells: Cells) -> None:
+        """Logs that an operation accesses cells, no two alike."""
+        strips = strips_of(cells)
+        whole = np.unique(strips)
+        if len(whole) * STRIP == cells.size:
+            self.access_strips(actor, access, insn, whole)
+            return
+        offsets = strips * STRIP + cells.ravel() // TENSOR_COLUMNS % STRIP
+        self.machine.order.actor_access(actor, self.region, access, insn, offsets, 1)
+
+    def access_strips(self, actor: Actor, access: Access, insn: PtxInstruction, strips: Cells) -> None:
+        """Logs that an operation accesses whole strips (`strips_of`)."""
+        self.machine.order.actor_access(actor, self.region, access, insn, strips * STRIP, STRIP)
 
     def _take(self, slot: int, first: int, count: int, taken: bool) -> None:
         self._taken[slot, first : first + count] = taken
@@ -262,6 +283,12 @@ class TensorMemory(Engine):
 
     def _columns(self, slot: int, first: int, count: int) -> Cells:
         return self.cells(slot, 0, first, TENSOR_LANES, count)
+
+
+def strips_of(cells: Cells) -> Cells:
+    """The strip of each cell, flat: 16 lanes of a column, numbered by lanes, then columns."""
+    lanes, columns = np.divmod(cells.ravel(), TENSOR_COLUMNS)
+    return lanes // STRIP * TENSOR_COLUMNS + columns
 
 
 def address_of(cell: int) -> int:

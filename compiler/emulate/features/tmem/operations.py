@@ -129,7 +129,8 @@ class Commit(Pending):
 
 
 class Waiting(Engine):
-    """Operations that nobody has waited for: loads and stores by warp; copies and shifts not committed, by lane."""
+    """Operations that nobody has waited for: loads and stores by warp; copies, shifts and products not committed, by
+    lane."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -154,6 +155,10 @@ class Waiting(Engine):
         for operation in operations:
             if warp in operation.reads:
                 self.machine.engine(TensorMemory).finish_read(operation.reads[warp])
+
+    def issued(self, lane: int) -> tuple[Operation, ...]:
+        """Copies, shifts and products of a lane of which no commit has arrived."""
+        return (*self._committing.get(lane, ()), *self.transfers.get(lane, ()))
 
     def commit(self, lane: int) -> tuple[Operation, ...]:
         """A lane commits its copies and shifts: those that the mbarrier has to wait for, earlier ones too."""

@@ -304,7 +304,7 @@ def _actors(reached: _Reached, access: Access, insn: PtxInstruction) -> dict[int
     actors = {}
     for warp, mine, lanes in warps(active):
         actors[warp] = order.start(int(lanes[0]))
-        order.actor_access(actors[warp], memory.region, access, insn, reached.cells[mine].ravel(), 1)
+        memory.access(actors[warp], access, insn, reached.cells[mine])
     return actors
 
 

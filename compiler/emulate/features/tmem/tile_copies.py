@@ -5,7 +5,7 @@ The decompressing forms of tcgen05.cp are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,26 +15,24 @@ from compiler.emulate.binder import Binder, UnknownForm
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.mbarrier.engine import MBarriers
 from compiler.emulate.features.mbarrier.state import LiveBarrier
+from compiler.emulate.features.mma.matrices import chunks_along_k, tensor_matrix
 from compiler.emulate.features.tmem.allocation import expect_after_reads, expect_fenced, group_slots
 from compiler.emulate.features.tmem.layout import (
     TENSOR_COLUMNS,
     TENSOR_LANES,
     TILES,
     CopyShape,
-    Descriptor,
-    descriptor,
 )
 from compiler.emulate.features.tmem.memory import NAME, NOBODY, Cells, TensorMemory
-from compiler.emulate.features.tmem.operations import Commit, Transfer, Waiting, Words
+from compiler.emulate.features.tmem.operations import Commit, Operation, Transfer, Waiting, Words
+from compiler.emulate.features.tmem.pipelines import Pipelines
+from compiler.emulate.features.tmem.single_thread import are_allocated, block_lanes, report_descriptor, shared_chunks
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT
 from compiler.emulate.order.order import Access, Actor
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import WARP
-
-_CHUNK = 16
-"""Bytes of a row that lie together in shared memory: 128 bits."""
 
 _SHIFTED_ROWS, _SHIFTED_COLUMNS = 32, 8
 """tcgen05.shift moves 31 of 32 rows of 256 bits (PTX ISA, "Data Movement Shape", `.31x256b`)."""
@@ -102,20 +100,19 @@ def _is_form(insn: PtxInstruction, shape: str, multicast: str) -> bool:
 
 def _copy_one(active: Active, insn: PtxInstruction, tile: CopyShape, address: int, bits: int) -> None:
     machine, lane = active.machine, int(active.lanes[0])
-    source = _descriptor(active, insn, bits)
+    chunks = _chunks(active, insn, bits, tile)
     slots = group_slots(active, insn)
     columns = 4 * tile.chunks
-    if source is None or not _allocated(active, insn, slots, address, int(tile.lanes.max()) + 1, columns):
+    if chunks is None or not are_allocated(active, insn, slots, address, int(tile.lanes.max()) + 1, columns):
         return
     memory = machine.engine(TensorMemory)
     rows = (address >> 16) + tile.lanes
     within = (rows * TENSOR_COLUMNS)[..., None] + (address & 0xFFFF) + np.arange(columns)
     cells = np.stack([slot * TENSOR_LANES * TENSOR_COLUMNS + within for slot in slots])
     actor = _actor(active, insn, cells, Access.WRITE)
-    chunks = source.addresses(tile.rows, tile.chunks).ravel().astype(np.uint64)
 
     def read() -> Words:
-        parts = [_shared(machine_lane, insn, chunks, actor) for machine_lane in _lanes_in(active, slots)]
+        parts = [shared_chunks(machine_lane, insn, chunks, actor) for machine_lane in block_lanes(active, slots)]
         words = np.stack(parts).view(np.uint32).reshape(len(slots), tile.rows, 1, columns)
         return np.broadcast_to(words, cells.shape)
 
@@ -136,15 +133,15 @@ def _shift_one(active: Active, insn: PtxInstruction, address: int) -> None:
             NAME,
         )
         return
-    if not _allocated(active, insn, slots, address, _SHIFTED_ROWS, _SHIFTED_COLUMNS):
+    if not are_allocated(active, insn, slots, address, _SHIFTED_ROWS, _SHIFTED_COLUMNS):
         return
     memory = machine.engine(TensorMemory)
     blocks = [memory.cells(slot, address >> 16, address & 0xFFFF, _SHIFTED_ROWS, _SHIFTED_COLUMNS) for slot in slots]
     all_cells = np.stack(blocks)
     source, cells = all_cells[:, :-1], all_cells[:, 1:]
-    actor = _actor(active, insn, source, Access.READ)
+    actor = _actor(active, insn, source, Access.READ, machine.engine(Pipelines).products(lane))
     if actor is not None:
-        machine.order.actor_access(actor, memory.region, Access.WRITE, insn, cells.ravel(), 1)
+        memory.access(actor, Access.WRITE, insn, cells)
     written = memory.written[source]
     memory.written[cells] = written
     write = memory.note_write(NOBODY, cells)
@@ -180,76 +177,35 @@ def _commit_one(active: Active, insn: PtxInstruction, lane: int, barriers: list[
     machine.asynchrony.submit(Commit(insn, lane, awaited, arrive))
 
 
-def _actor(active: Active, insn: PtxInstruction, cells: Cells, access: Access) -> Actor | None:
-    """Starts and logs the operation of a lane, and expects that what it overwrites is fenced."""
+def _actor(
+    active: Active, insn: PtxInstruction, cells: Cells, access: Access, after: Sequence[Operation] = ()
+) -> Actor | None:
+    """Starts and logs the operation of a lane, and expects that what it overwrites is fenced.
+
+    `after`: operations of the lane that it follows without a wait.
+    """
     machine, lane = active.machine, int(active.lanes[0])
     if not machine.options.races:
         return None
     memory = machine.engine(TensorMemory)
-    expect_fenced(active, insn, NOBODY, cells)
+    expect_fenced(active, insn, NOBODY, cells, {o.writes[lane] for o in after})
     if access is Access.WRITE:
         expect_after_reads(active, insn, lane // WARP, cells)
-    actor = machine.order.start(lane)
-    machine.order.actor_access(actor, memory.region, access, insn, cells.ravel(), 1)
+    actor = machine.order.start(lane, after=[o.actors[lane] for o in after if lane in o.actors])
+    memory.access(actor, access, insn, cells)
     return actor
 
 
-def _descriptor(active: Active, insn: PtxInstruction, bits: int) -> Descriptor | None:
+def _chunks(active: Active, insn: PtxInstruction, bits: int, tile: CopyShape) -> npt.NDArray[np.uint64] | None:
+    """Addresses of the chunks of 16 bytes that a descriptor names; None, reported, if it is none."""
     try:
-        return descriptor(bits)
+        return chunks_along_k(tensor_matrix(bits), tile.rows, tile.chunks).ravel().astype(np.uint64)
     except ValueError as problem:
-        active.fault(
-            FaultKind.INVALID_OPERAND,
-            insn,
-            f'The matrix descriptor {bits:#018x} is none: {problem}. Build it as the PTX ISA has it in "Shared memory '
-            'descriptor".',
-        )
+        report_descriptor(active, insn, bits, problem)
         return None
     except UnknownForm as problem:
         active.fault(FaultKind.UNSUPPORTED_INSTRUCTION, insn, f"The emulator does not know {problem}.")
         raise Halt from None
-
-
-def _allocated(
-    active: Active, insn: PtxInstruction, slots: tuple[int, ...], address: int, lanes: int, columns: int
-) -> bool:
-    memory = active.machine.engine(TensorMemory)
-    lane, column = address >> 16, address & 0xFFFF
-    last = np.full(len(slots), column + columns - 1)
-    allocated = memory.within(np.array(slots), np.full(len(slots), column), last)
-    if lane + lanes > TENSOR_LANES or not allocated.all():
-        active.fault(
-            FaultKind.TMEM_OUT_OF_ALLOCATION,
-            insn,
-            f"Lanes {lane} to {lane + lanes - 1}, columns {column} to {column + columns - 1} are not all in an "
-            f"allocation of the block, which has {memory.live(slots[0])}. Allocate more columns, or stay inside.",
-            None,
-            np.array(address),
-            NAME,
-        )
-        return False
-    return True
-
-
-def _lanes_in(active: Active, slots: tuple[int, ...]) -> list[Active]:
-    """The issuing lane, or for the other block of its pair the lane at the same place: they name shared memory."""
-    threads = active.machine.threads
-    lane = int(active.lanes[0])
-    place = int(threads.thread[lane])
-    return [Active(active.machine, np.array([slot * threads.pitch + place])) for slot in slots]
-
-
-def _shared(
-    active: Active, insn: PtxInstruction, chunks: npt.NDArray[np.uint64], actor: Actor | None
-) -> npt.NDArray[np.uint8]:
-    """Reads 16-byte chunks of a block's shared memory through the asynchronous proxy."""
-    machine = active.machine
-    many = Active(machine, np.full(len(chunks), active.lanes[0]))
-    found = np.zeros((len(chunks), _CHUNK), np.uint8)
-    for place in machine.memory.locate(many, insn, StateSpace.SHARED, chunks, _CHUNK, _CHUNK):
-        pick = slice(None) if place.pick is None else place.pick
-        found[pick] = machine.memory.read_bytes(actor, active, insn, place.region, place.offsets, _CHUNK)
-    return found
 
 
 def _multicast(address: np.uint64, ranks: int) -> npt.NDArray[np.uint64]:

@@ -18,6 +18,7 @@ _RESULTS = {
     ("tf32", "tf32"): ("f32",),
     **{(a, b): ("f32", "f16") for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")},
     **{(a, b): ("s32",) for a in ("s8", "u8") for b in ("s8", "u8")},
+    ("b1", "b1"): ("s32",),
 }
 """Accumulators by the types of A and B."""
 
@@ -63,6 +64,8 @@ def form_of(insn: PtxInstruction, target: str) -> WarpgroupForm:
         raise UnknownForm(f"{name} on {target}: it exists on sm_90a only")
     words = tuple(w for w in insn.name[2:] if w != "satfinite")
     saturates = insn.has("satfinite")
+    if words[-4:] == ("b1", "b1", "and", "popc"):
+        words = words[:-2]
     if len(words) != 6 or words[:2] != ("sync", "aligned"):
         raise UnknownForm(f"the form {name}")
     shape, d, a, b = words[2:]
@@ -73,7 +76,8 @@ def form_of(insn: PtxInstruction, target: str) -> WarpgroupForm:
         or not (columns.isdigit() and depth.isdigit())
         or int(columns) not in allowed
         or int(depth) != 8 * DEPTH // ELEMENT_BITS[a]
-        or (saturates and d != "s32")
+        or (saturates and (d != "s32" or a == "b1"))
+        or (a == "b1" and insn.name[-2:] != ("and", "popc"))
     ):
         raise UnknownForm(f"the form {name}")
     in_registers = isinstance(insn.operands[1], Vector)

@@ -14,7 +14,7 @@ from compiler.emulate.features.mma.fragments import Words, registers_of_d
 from compiler.emulate.features.mma.matrices import CHUNK
 from compiler.emulate.features.wgmma.form import WarpgroupForm
 from compiler.emulate.memory.places import MemoryPlace
-from compiler.emulate.numeric.products import accumulated, factors
+from compiler.emulate.numeric.products import accumulated, factors, multiplied
 from compiler.emulate.order.order import Actor, Token
 from compiler.emulate.product_registers import WARPS_OF_GROUP
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
@@ -93,7 +93,7 @@ class WarpgroupProduct(Pending):
         if self._previous is not None:
             self._previous.complete()
             addend = self._previous.values
-        sums = self._left @ right.T
+        sums = multiplied(self._left, right)
         if self.form.negates:
             sums = -sums
         self.values = accumulated(self.form.d, sums, addend, self.form.saturates)

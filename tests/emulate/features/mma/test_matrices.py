@@ -133,9 +133,18 @@ def test_what_no_descriptor_of_tcgen05_holds(bits: int, problem: str) -> None:
         tensor_matrix(bits)
 
 
-def test_base_offsets_are_not_known() -> None:
+@pytest.mark.parametrize(("swizzle", "base"), [("128B", 1), ("128B", 5), ("64B", 2), ("32B", 1)])
+def test_a_base_offset_is_where_the_pattern_begins(swizzle: str, base: int) -> None:
+    there = warpgroup_matrix(encoded(BASE, 16, 1024, swizzle))
+    here = warpgroup_matrix(encoded(BASE + 128 * base, 16, 1024, swizzle) | base << 49)
+    np.testing.assert_array_equal(chunks_along_k(here, 24), chunks_along_k(there, 24) + 128 * base)
+    with pytest.raises(ValueError, match="base offset"):
+        warpgroup_matrix(encoded(BASE, 16, 1024, swizzle) | 3 << 49)
+
+
+def test_base_offsets_and_absolute_steps_of_tcgen05_are_not_known() -> None:
     with pytest.raises(UnknownForm, match="base offset"):
-        warpgroup_matrix(1 << 49)
+        tensor_matrix(1 << 46 | 1 << 49)
     with pytest.raises(UnknownForm, match="absolute leading offset"):
         tensor_matrix(1 << 46 | 1 << 52)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from compiler.emulate.features.tmem.layout import descriptor
+from compiler.emulate.features.mma.matrices import tensor_matrix
 from compiler.emulate.launch import Completion
 from tests.emulate.features.small_kernels import ALLOC, EVERY_ORDER, FREE, load_row, registers, run, store_row
 
@@ -210,5 +210,5 @@ def test_a_shift_moves_all_rows_but_the_last_to_the_next_lane() -> None:
 
 
 def test_a_descriptor_has_its_fields_where_the_manual_has_them() -> None:
-    found = descriptor(encoded(256, 1024, 6) | 0x1234)
-    assert (found.start, found.leading, found.stride, found.swizzle.name) == (0x12340, 256, 1024, "32B")
+    found = tensor_matrix(encoded(256, 1024, 6) | 0x1230)
+    assert (found.start, found.leading, found.stride, found.swizzle.name) == (0x12300, 256, 1024, "32B")

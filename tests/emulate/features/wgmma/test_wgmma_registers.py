@@ -207,6 +207,7 @@ def test_blocks_of_other_sizes(threads: int, faults: list[str]) -> None:
         (mma(D).replace("1, 1, 0, 0", "1, 2, 0, 0"), "sm_90a"),
         (mma(D).replace("1, 1, 0, 0", "1, 1, 0"), "sm_90a"),
         (mma(D).replace("mma_async", "mma_async.sp"), "sm_90a"),
+        (mma(D).replace("k16.f32.f16.f16", "k256.s32.b1.b1").replace(", 1, 1, 0, 0", ""), "sm_90a"),
     ],
 )
 def test_forms_that_are_not_known_are_refused(code: str, target: str) -> None:
