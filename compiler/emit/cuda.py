@@ -184,7 +184,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Arrive() if s.blocks > 1:
                 used |= {"mbarrier", "shared", "wgmma_cluster"}
             case Arrive():
-                used |= {"mbarrier", "shared"}
+                used |= {"wgmma" if s.by_mma else "mbarrier", "shared"}
             case Elected():
                 used.add("elect")
             case Loop() if gathers_bytes(s):
@@ -238,6 +238,8 @@ def _prologue(kernel: Kernel) -> list[str]:
     if kernel.smem_bytes:
         lines.append(f"  extern __shared__ __align__({kernel.smem_align}) u8 shared_memory[];")
         lines.append("  const u32 smem = ft_shared_address(shared_memory);")
+    if any(isinstance(s, MmaAsync) for s in walk(kernel.body)):
+        lines.append("  const u32 matrices = ft_matrix_address(smem);")
     return lines
 
 

@@ -76,4 +76,4 @@ def _name(i: Instruction) -> str:
 def _matrix(m: MatrixPlace) -> str:
     """A descriptor: offsets count in 16 bytes, in bits 16 to 29 and 32 to 45."""
     shape = m.leading >> 4 << 16 | m.stride >> 4 << 32 | _SWIZZLE[m.span] << 62
-    return f"ft_matrix<{shape:#x}ull>(smem + u32({total(m.place.byte_offset)}))"
+    return f"ft_matrix<{shape:#x}ull>(matrices + u32({total(m.place.byte_offset)}))"

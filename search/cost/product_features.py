@@ -67,7 +67,7 @@ def product_features(
         groups=groups,
         stages=min((ring.stages for ring in rings), default=1),
         in_turns=in_turns,
-        waits=max(pending, default=0) == 0,
+        in_flight=max(pending, default=0),
         l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * s.per_tile * s.tiles for s, c in copies)),
         dram_bytes=dram_bytes(launch, made, sites, card, resident),
     )

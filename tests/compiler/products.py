@@ -44,8 +44,9 @@ class Groups:
     tile, or with `turns` of one each.
 
     `blocks`: that stay, 0 for one a tile. `strip`: rows of tiles that are taken together. `cluster`: of so many blocks
-    along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are stored at a time by the copy engine, 0 for stores by threads. `in_flight`,
-    `registers`: as the steps have them. `is_mma`: or every axis by itself.
+    along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are
+    stored at a time by the copy engine, 0 for stores by threads. `in_flight`, `registers`: as the steps have them.
+    `is_mma`: or every axis by itself.
     """
 
     rows: int = 128
@@ -285,7 +286,8 @@ def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> Sch
     b.inline([name for name in others if name != out], 7)
     b.inline(held, 3)
     b.inline(shared, 2)
-    for name in shared if how.stages > 1 else ():
+    has_turns = b.tensor(tv).loop[1].extent > 1
+    for name in shared if how.stages > 1 and has_turns else ():
         b.do(st.CircularBuffer(name, how.stages, how.stages - 1))
     b.do(*changed)
     return b.trace()
