@@ -21,7 +21,7 @@ CLOCK_SHARE, COOL_US = 0.80, 80.0
 """Of the highest clock, what tensor cores run at once a kernel has lasted so long: power holds it back. 4096^3 of
 random bf16 ran at 1.59 of 1.98 GHz."""
 
-COPY_US = 0.9
+COPY_US = 0.65
 """From the request of a stage to its arrival, under load (595 ns and 5 ns a KB from memory, 217 ns from L2: flash-vla,
 unit-mma.md); a ring hides it behind the stages that are there. With two stages of which one is under way nothing does:
 4096^3 in stages of 128 along k took 110 us more than in four of 64."""
@@ -33,9 +33,14 @@ ALONE = 1.12
 """By how much a group that has no other beside it is slower where it waits for each of its stages' products (20 to 30 %
 of four short ones: flash-vla, unit-mma.md)."""
 
-EPILOGUE_CLOCKS, STEP_CLOCKS = 900.0, 700.0
+EPILOGUE_CLOCKS, STEP_CLOCKS = 1200.0, 300.0
 """What the end of a tile takes beside its instructions: the last products' way, barriers; and for each step of columns
-that waits for the store before it. 16 tiles of 128 x 256 and K 1024 took 3,600 clocks each beside their products."""
+that waits for the store before it. 16 tiles of 128 x 256 and K 1024 took 2,450 clocks each beside their products in two
+steps, 480 more in four."""
+
+LOCKSTEP = 1.03
+"""By how much blocks are slower that share a ring, each waiting for the others: pairs that save a third of what comes
+from L2 were as fast as blocks by themselves, or 5 % slower."""
 
 L2_BYTES_PER_CLOCK = 54.0
 """And multiprocessor: 8192^3 in tiles of 128 x 128 read 17.7 GB in 1,635 us, at least 52."""
@@ -76,7 +81,8 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
     sms = min(sms_for_clusters(card.sm_count, f.cluster), f.blocks)
     turns = math.ceil(f.blocks / (sms * f.resident))
     each = min(f.resident, math.ceil(f.blocks / sms))
-    cores = max(f.tensor_clocks, f.operand_clocks) * (ALONE if f.groups * each == 1 and not f.in_flight else 1.0)
+    cores = max(f.tensor_clocks, f.operand_clocks) * (LOCKSTEP if f.cluster > 1 else 1.0)
+    cores *= ALONE if f.groups * each == 1 and not f.in_flight else 1.0
     ahead = f.stages - 1 - f.in_flight
     ring = f.chunks * COPY_US / max(1, ahead)
     beside = f.tiles * (EPILOGUE_CLOCKS + f.beside_clocks + max(0.0, f.steps - 1) * STEP_CLOCKS)
