@@ -212,8 +212,9 @@ def products_in_flight_leave_stages_to_fill(s: Schedule) -> Iterator[Violation]:
 
 @rule
 def summed_tails_are_zero(s: Schedule) -> Iterator[Violation]:
-    """An instruction leaves out nothing: where tiles go past the end of what is summed along, both operands have zeros,
-    which the copy engine puts there past the end of a tensor (CUDA driver API, cuTensorMapEncodeTiled: fill)."""
+    """An instruction leaves out nothing: where tiles go past the end of what is summed along, both operands have zeros.
+    The copy engine puts them there past the end of a tensor (CUDA driver API, cuTensorMapEncodeTiled: fill), threads
+    that load in every hole of a split."""
     for op, product in _products(s):
         if product.coordinates is None:
             continue
@@ -223,21 +224,22 @@ def summed_tails_are_zero(s: Schedule) -> Iterator[Violation]:
         for bound in s.indexing.bounds(t):
             is_end = (bound.index, bound.extent) in ends
             for name in product.operands if bound.index.variables & summed else ():
-                if not is_end or not _is_filled(s, name):
+                if not _is_filled(s, name, is_end=is_end):
                     yield Violation(
                         "summed_tails_are_zero",
                         f"{op.output} reads {name}",
                         f"{bound.index} from {bound.extent} on",
-                        "whole tiles, or zeros that the copy engine fills in past the end of a tensor",
-                        "Cut what is summed along once, and bring both operands by tensor maps; or take a divisor.",
+                        "whole tiles, or zeros that arrive in place of what there is not",
+                        "Cut what is summed along once, and bring both operands by tensor maps or threads.",
                     )
 
 
-def _is_filled(s: Schedule, name: str) -> bool:
-    """Whether a tensor has zeros at places past the ends of the input that it is made of."""
+def _is_filled(s: Schedule, name: str, *, is_end: bool) -> bool:
+    """Whether a tensor has zeros in the holes of a split; `is_end`: which are past the end of the input that it is made
+    of."""
     op = s.sf.producer(name)
     if op is None or op.kind not in _KEPT:
         return False
-    if op.tensor_inputs[0] in s.sf.inputs:
-        return op.via.is_bulk and path_of(s, op) is Path.TMA
-    return _is_filled(s, op.tensor_inputs[0])
+    if op.tensor_inputs[0] not in s.sf.inputs:
+        return _is_filled(s, op.tensor_inputs[0], is_end=is_end)
+    return is_end and path_of(s, op) is Path.TMA if op.via.is_bulk else True

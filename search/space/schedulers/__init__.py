@@ -16,6 +16,7 @@ from search.space.schedulers.product import Product
 from search.space.schedulers.row import Row
 from search.space.schedulers.scan import Scan
 from search.space.schedulers.tile2d import Tile2d
+from search.space.schedulers.warp_product import WarpProduct
 
 
 def schedulers_for(fusion: Fusion, card: Card) -> tuple[Scheduler, ...]:
@@ -52,4 +53,5 @@ def _every(sm_count: int) -> tuple[Scheduler, ...]:
         Chunks(),
         Scan(),
         Product(sm_count),
+        WarpProduct(),
     )

@@ -25,21 +25,19 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
 from search.space.groups import MATH, TMA, send
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
-from search.space.schedulers.product_facts import K, ProductOperand, ProductShape, lies_in_pairs, product_shape
+from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
 from search.space.schedulers.product_space import (
-    COLUMNS,
     COOPERATIVE,
-    NONE,
     PING_PONG,
-    ROWS,
     SINGLE,
     ProductFacts,
     product_space,
 )
+from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, ROWS, Tiles, boxes
 from search.space.space import Space
 
 P = ParallelType
-_MATRIX_COLUMNS, _MATRIX_ROWS, _PAIR = 8, 8, 2
+_MATRIX_COLUMNS, _PAIR = 8, 2
 _WARP_ROWS = 16
 _PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
 """Of a thread that loads, where those that compute hold fewer of the result than so many."""
@@ -97,87 +95,31 @@ class _ProductTrace:
         staged = [send(b, name, TMA) for name in outputs] if p["store"] == TMA else []
         for name in operands:
             b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.TMA))
-        pre = self.tiles()
+        blocks = self.sm_count * p["blocks_per_sm"] // (1 if p["paired"] == NONE else 2)
+        tiles = Tiles(
+            rows=p["tile_rows"],
+            columns=p["tile_columns"],
+            k=p["k_lines"] * SMEM_LINE_BYTES // self.shape.left.dtype.nbytes,
+            swap=self.swap,
+            raster=p["raster"],
+            strip=p["raster_group"],
+            paired=p["paired"],
+            turns=2 if self.consumers == PING_PONG else 1,
+            blocks=blocks,
+        )
+        pre = tiles.loops(b, self.shape)
         others = tuple(op.output for op in b.sf.ops if op.output != self.shape.tensor)
         b.do(steps.Propagate(self.shape.tensor, others))
-        self.operand(self.of_rows, pre, 1)
-        self.operand(self.of_columns, pre, 2)
+        for own, side in ((1, self.of_rows), (2, self.of_columns)):
+            boxes(b, side, side.name, pre, own, (P.UNROLL, P.BULK, P.BULK))
         result = [name for name in others if name not in operands and not (staged and name in outputs)]
         self.fragments(pre, result, staged)
         self.types_of(pre, result, beside, staged)
         for name, shared in zip(outputs, staged, strict=False):
-            self.boxes(name, shared, pre)
+            self.stores(name, shared, pre)
         self.inline(pre, beside, registers, result, staged)
         self.turn()
         return b.trace()
-
-    # Tiles -----------------------------------------------------------------------------------------------------------
-
-    def tiles(self) -> list[P]:
-        """[.. tiles, k, rows, columns, k inside] of the result; the types of the loops over tiles."""
-        b, p, tv = self.b, self.point, self.shape.tensor
-        rows, columns = (self.shape.m_dims, self.shape.n_dims)
-        rows, columns = (columns, rows) if self.swap else (rows, columns)
-        last = len(b.tensor(tv).loop) - 1
-        batch = [d for d in range(last) if d not in (*rows, *columns)]
-        b.reorder(tv, [*batch, *rows, *columns, last])
-        at = 0
-        for count in (len(batch), len(rows), len(columns)):
-            if count:
-                b.merge(tv, at, count)
-                at += 1
-        first = at - 2
-        nbytes = self.shape.left.dtype.nbytes
-        b.split(tv, first + 2, p["k_lines"] * SMEM_LINE_BYTES // nbytes)
-        b.split(tv, first + 1, p["tile_columns"])
-        b.split(tv, first, p["tile_rows"])
-        inside = [first, first + 2, first + 4, first + 1, first + 3, first + 5]
-        b.reorder(tv, [*range(first), *inside])
-        paired = p["paired"] != NONE
-        if paired:
-            along = first + (p["paired"] == COLUMNS)
-            b.split(tv, along, 2)
-            axes = len(b.tensor(tv).loop)
-            b.reorder(tv, [along + 1, *(i for i in range(axes) if i != along + 1)])
-        at, tiles = int(paired), first + 2
-        if p["raster_group"] > 1:
-            strip = at + first + (p["raster"] == COLUMNS)
-            b.split(tv, strip, p["raster_group"])
-            order = [strip, at + first + (0 if p["raster"] == COLUMNS else 2), strip + 1]
-            axes = len(b.tensor(tv).loop)
-            b.reorder(tv, [*range(at + first), *order, *range(at + first + 3, axes)])
-            tiles += 1
-        b.merge(tv, at, tiles)
-        pre = [P.BIDX]
-        if self.consumers == PING_PONG:
-            b.split(tv, at, 2)
-            pre = [P.BIDX, P.TIDY]
-        if p["blocks_per_sm"]:
-            b.split(tv, at, self.sm_count * p["blocks_per_sm"] // (2 if paired else 1))
-            pre = [P.SERIAL, *pre]
-        return [P.CLUSTER, *pre] if paired else pre
-
-    def operand(self, side: ProductOperand, pre: Sequence[P], own: int) -> None:
-        """[.. tiles, k, the other's rows, boxes, box]: lines of 128 bytes, as the copy engine swizzles them."""
-        b, tv, at = self.b, side.name, len(pre)
-        line, chunk = SMEM_LINE_BYTES // side.dtype.nbytes, SWIZZLE_CHUNK_BYTES // side.dtype.nbytes
-        other = 3 - own
-        if side.major == K:
-            b.split(tv, at + 3, line)
-            b.reorder(tv, [*range(at + 1), at + other, at + 3, at + own, at + 4])
-        else:
-            b.reorder(tv, [*range(at + 1), at + other, at + 3, at + own])
-            b.split(tv, at + 3, line)
-            b.reorder(tv, [*range(at + 2), at + 3, at + 2, at + 4])
-        swizzled = (
-            steps.Split(tv, at + 4, chunk),
-            steps.Split(tv, at + 3, _MATRIX_ROWS),
-            steps.Swizzle(tv, at + 4, at + 5),
-        )
-        b.do(steps.SetAllocationDomain(tv, tuple(range(at + 5)), swizzled))
-        # Warps that load go through the tiles of all groups.
-        loops = [P.SERIAL if p is P.TIDY else p for p in pre]
-        b.parallelize(tv, [*loops, P.SERIAL, P.SERIAL, P.UNROLL, P.BULK, P.BULK])
 
     # The result ------------------------------------------------------------------------------------------------------
 
@@ -193,7 +135,7 @@ class _ProductTrace:
         b.split(tv, at + 4, MMA_K_BYTES // self.shape.left.dtype.nbytes)
         b.split(tv, at + 3, _MATRIX_COLUMNS)
         b.split(tv, at + 4, _PAIR)
-        for piece, size in enumerate((self.group_rows, WGMMA_ROWS, _WARP_ROWS, _MATRIX_ROWS)):
+        for piece, size in enumerate((self.group_rows, WGMMA_ROWS, _WARP_ROWS, PATTERN_ROWS)):
             b.split(tv, at + 1 + piece, size)
         # k | group, 64 rows, warp, half, line | step, 8 columns, pair, side | k of a stage, of an instruction
         b.reorder(tv, [*range(at + 1), *(at + i for i in (1, 2, 3, 5, 8, 10, 6, 7, 4, 9, 11))])
@@ -239,12 +181,12 @@ class _ProductTrace:
             steps.Split(tv, at + 1, self.group_rows),
             steps.Reorder(tv, ((at + 3, at + 2), (at + 2, at + 3))),
             steps.Split(tv, at + 4, SWIZZLE_CHUNK_BYTES // nbytes),
-            steps.Split(tv, at + 3, _MATRIX_ROWS),
+            steps.Split(tv, at + 3, PATTERN_ROWS),
             steps.Swizzle(tv, at + 4, at + 5),
         )
         self.b.do(steps.SetAllocationDomain(tv, (*range(at), at + 1, at, at + 2), transforms))
 
-    def boxes(self, tv: str, shared: str, pre: list[P]) -> None:
+    def stores(self, tv: str, shared: str, pre: list[P]) -> None:
         """[.. tiles, step, group, lines, rows, line] of an output that the copy engine stores from the shared tile."""
         b, at = self.b, len(pre)
         nbytes = b.tensor(shared).dtype.nbytes

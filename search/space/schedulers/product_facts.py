@@ -9,7 +9,7 @@ for the one that is summed along, the batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from compiler.arch import BULK_BYTES
 from compiler.dtypes import DType
@@ -26,15 +26,20 @@ K, MN = "k", "mn"
 class ProductOperand:
     """An operand that is an input as it is: the tensor of the unscheduled fusion that spreads it over the space.
 
-    `major`: which of its dimensions lies side by side. `is_mapped`: a tensor map can bring boxes of it: its other
-    strides, and its address, are multiples of 16 bytes (cuTensorMapEncodeTiled).
+    `major`: which of its dimensions lies side by side. `word_bytes`: of a word, up to 16, at whose multiples rows and
+    the tensor begin. `is_mapped`: a tensor map can bring boxes of it: its other strides, and its address, are multiples
+    of 16 bytes (cuTensorMapEncodeTiled).
     """
 
     name: str
     source: str
     dtype: DType
     major: str
-    is_mapped: bool
+    word_bytes: int
+
+    @property
+    def is_mapped(self) -> bool:
+        return self.word_bytes == BULK_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +132,8 @@ def _operand(sf: ScheduledFusion, name: str, groups: tuple[tuple[int, ...], ...]
         return f"operand {name} of a product, none of whose dimensions lies side by side"
     major = K if k == 1 else MN
     other = own if major == K else k
-    mapped = source.align % BULK_BYTES == 0 and all(n * nbytes % BULK_BYTES == 0 for n in (other, batch))
-    return ProductOperand(name, source.name, source.dtype, major, mapped)
+    word = gcd(BULK_BYTES, source.align, other * nbytes, batch * nbytes)
+    return ProductOperand(name, source.name, source.dtype, major, word)
 
 
 def _merged(t: TensorView, dims: tuple[int, ...], strides: dict[int, int]) -> int | None:

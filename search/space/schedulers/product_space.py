@@ -36,10 +36,10 @@ from search.space.constraints import Constraint
 from search.space.groups import DEEP, SHALLOW, TMA, VECTOR, math_knob, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import K, ProductShape, product_shape
+from search.space.schedulers.product_tiles import COLUMNS, NONE, PAIRS, ROWS
 from search.space.space import Space
 
 COOPERATIVE, PING_PONG, SINGLE = CONSUMERS = ("cooperative", "ping_pong", "single")
-NONE, ROWS, COLUMNS = PAIRS = ("none", "rows", "columns")
 
 TILE_ROWS = (64, 128, 192, 256)
 TILE_COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)

@@ -1,0 +1,214 @@
+"""Products of matrices by warps that hold what they multiply, with what is done to their elements.
+
+    left, right -> [shared tiles] -> fragments, in registers -> product, in registers -> elementwise -> outputs
+
+All threads of a block bring tiles of both operands, by the copy engine, by cp.async or through registers, stage by
+stage along what is summed; each warp loads fragments of them and multiplies those. So every architecture does it that
+has tensor cores, and operands of any pitch. Loops of the result: blocks' tiles | warps down, across | lane | 16 rows |
+8 columns | two rows, two columns of a register each.
+
+Every element is summed in one order, whatever runs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.arch import (
+    MMA_K_BYTES,
+    MMA_SYNC_COLUMNS,
+    MMA_SYNC_ROWS,
+    REGISTER_BYTES,
+    SMEM_LINE_BYTES,
+    WARP_THREADS,
+    Arch,
+)
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.tensor import CopyVia
+from compiler.schedule import steps
+from compiler.schedule.trace import ScheduleTrace
+from search.space.builder import TraceBuilder
+from search.space.groups import CP_ASYNC, MATH, TMA, VECTOR
+from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
+from search.space.schedulers.product_facts import K, ProductOperand, ProductShape, lies_in_pairs, product_shape
+from search.space.schedulers.product_tiles import Tiles, boxes
+from search.space.schedulers.warp_product_space import warp_product_space
+from search.space.space import Space
+
+P = ParallelType
+_VIA = {TMA: CopyVia.TMA, CP_ASYNC: CopyVia.CP_ASYNC, VECTOR: CopyVia.PLAIN}
+_HALF, _PAIR, _QUARTER = MMA_SYNC_ROWS // 2, 2, 4
+
+
+@dataclass(frozen=True, slots=True)
+class WarpProduct:
+    """The scheduler of products by warps."""
+
+    name: str = "warp_product"
+
+    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
+        """Takes fusions of one product of inputs, and what is elementwise of its result."""
+        try:
+            found = warp_product_space(fusion, arch)
+        except Unsupported as e:
+            return str(e)
+        return found if isinstance(found, str) else None
+
+    def space(self, fusion: Fusion, arch: Arch) -> Space:
+        found = warp_product_space(fusion, arch)
+        assert isinstance(found, Space), "refused fusions have no space"
+        return found
+
+    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
+        """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
+        return _WarpProductTrace(TraceBuilder(fusion, point[MATH]), point).build()
+
+
+@dataclass
+class _WarpProductTrace:
+    b: TraceBuilder
+    point: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        found = product_shape(self.b.sf)
+        assert isinstance(found, ProductShape), "refused fusions have no points"
+        self.shape = found
+        self.sides = {found.left.name: found.left, found.right.name: found.right}
+        self.nbytes = found.left.dtype.nbytes
+        self.left, self.right = (f"{name}_f" for name in self.sides)
+        p = self.point
+        self.shared = {name: f"{name}_s" if p["load"] == VECTOR else name for name in self.sides}
+        self.down = p["tile_rows"] // MMA_SYNC_ROWS // p["warps_down"]
+        self.across = p["tile_columns"] // MMA_SYNC_COLUMNS // p["warps_across"]
+
+    def build(self) -> ScheduleTrace:
+        b, p = self.b, self.point
+        loaded, registers = cache_registers(b)
+        beside = [name for name in loaded if name not in self.sides]
+        for name, shared in self.shared.items():
+            if shared == name:
+                b.do(steps.SetMemory(name, MemoryType.SHARED, _VIA[p["load"]]))
+            else:
+                b.do(steps.CacheInput(name, shared, MemoryType.SHARED))
+            b.do(steps.CacheInput(shared, f"{name}_f", MemoryType.LOCAL))
+        tiles = Tiles(
+            rows=p["tile_rows"],
+            columns=p["tile_columns"],
+            k=SMEM_LINE_BYTES // self.nbytes,
+            raster=p["raster"],
+            strip=p["raster_group"],
+        )
+        pre, tv = tiles.loops(b, self.shape), self.shape.tensor
+        held = (self.left, self.right)
+        brought = tuple(dict.fromkeys((*self.sides, *self.shared.values())))
+        result = tuple(op.output for op in b.sf.ops if op.output not in (tv, *brought, *held))
+        b.do(steps.Propagate(tv, (*brought, *held, *result)))
+        for own, side in enumerate(self.sides.values(), 1):
+            self.shared_tile(side, pre, own)
+        self.pieces(held, result)
+        self.left_fragment()
+        self.right_fragment()
+        self.registers(result, beside)
+        b.inline((tv,), 1)
+        between = [name for name in result if name not in (*beside, *registers, *b.sf.outputs)]
+        inline_body(b, between, registers, 7)
+        b.inline(beside, 7)
+        b.inline(held, 3)
+        b.inline(brought, 2)
+        if p["stages"] > 1:
+            for name in self.sides:
+                b.do(steps.CircularBuffer(name, p["stages"], -1))
+        return b.trace()
+
+    # Operands --------------------------------------------------------------------------------------------------------
+
+    def shared_tile(self, side: ProductOperand, pre: list[P], own: int) -> None:
+        """The tile of an operand: boxes of the copy engine, or words that the threads of the block bring."""
+        b, p, tv = self.b, self.point, self.shared[side.name]
+        if p["load"] == TMA:
+            boxes(b, side, tv, pre, own, (P.UNROLL, P.BULK, P.BULK))
+            return
+        boxes(b, side, tv, pre, own, ())
+        b.merge(tv, 3, 3)
+        b.split(tv, 3, side.word_bytes // self.nbytes)
+        b.split(tv, 3, p["warps_down"] * p["warps_across"] * WARP_THREADS)
+        b.split(tv, 4, WARP_THREADS)
+        b.split(tv, 4, p["warps_across"])
+        last = P.VECTORIZE if side.word_bytes > self.nbytes else P.UNROLL
+        b.parallelize(tv, [*pre, P.SERIAL, P.SERIAL, P.UNROLL, P.TIDZ, P.TIDY, P.TIDX, last])
+        if tv != side.name:
+            b.do(steps.Propagate(tv, (side.name,)), steps.ParallelizeLike(tv, (side.name,)))
+
+    def left_fragment(self) -> None:
+        """[tile, k, k / instruction | warps | lane | pieces | the other's pieces and columns | what a lane loads at a
+        time]: two halves along k, two of the rows, a register."""
+        b, tv = self.b, self.left
+        self.cut_along_k(tv, 9)
+        b.split(tv, 7, _HALF)
+        b.reorder(tv, [*range(5), 8, 11, 5, 6, 9, 10, 7, 12])
+        b.merge(tv, 5)
+        self.loads(tv, self.shape.left, 3)
+
+    def right_fragment(self) -> None:
+        """The same with rows of the other; two pieces of columns at a time where there are, two halves along k, a
+        register."""
+        b, tv = self.b, self.right
+        self.cut_along_k(tv, 9)
+        if pairs := self.across % _PAIR == 0:
+            b.split(tv, 6, _PAIR)
+            b.reorder(tv, [*range(5), 9, 11, 5, 8, 6, 7, 10, 12])
+        else:
+            b.reorder(tv, [*range(5), 8, 10, 5, 7, 6, 9, 11])
+        b.merge(tv, 5)
+        self.loads(tv, self.shape.right, 3 if pairs else 2)
+
+    def cut_along_k(self, tv: str, axis: int) -> None:
+        """What an instruction takes along k: halves, lanes, elements of a register."""
+        self.b.split(tv, axis, REGISTER_BYTES // self.nbytes)
+        self.b.split(tv, axis, _QUARTER)
+
+    def loads(self, tv: str, side: ProductOperand, count: int) -> None:
+        """By ldmatrix, where elements of 16 bits lie in the tile, or pairs of bytes along k; else by lanes. `count`:
+        axes of what a lane has at a time, the last ones."""
+        b = self.b
+        pre = [P.BIDX, P.SERIAL, P.UNROLL, P.TIDZ, P.TIDY, P.TIDX]
+        others = len(b.tensor(tv).loop) - len(pre) - count
+        if self.nbytes == 2 or (self.nbytes == 1 and side.major == K):
+            b.merge(tv, len(pre) + others, count)
+            b.do(steps.SetMemory(tv, MemoryType.LOCAL, CopyVia.LDMATRIX))
+            b.parallelize(tv, [*pre, *[P.UNROLL] * others, P.VECTORIZE])
+            return
+        last = P.VECTORIZE if side.major == K and self.nbytes < REGISTER_BYTES else P.UNROLL
+        b.parallelize(tv, [*pre, *[P.UNROLL] * (others + count - 1), last])
+
+    # The result ------------------------------------------------------------------------------------------------------
+
+    def pieces(self, held: tuple[str, ...], result: tuple[str, ...]) -> None:
+        """[tile, k, k / instruction | warps down, across | pieces of rows, of columns | 16 rows, 8 columns, k]."""
+        b, tv = self.b, self.shape.tensor
+        b.split(tv, 4, MMA_K_BYTES // self.nbytes)
+        b.split(tv, 3, MMA_SYNC_COLUMNS)
+        b.split(tv, 3, self.across)
+        b.split(tv, 2, MMA_SYNC_ROWS)
+        b.split(tv, 2, self.down)
+        b.reorder(tv, [0, 1, 8, 2, 5, 3, 6, 4, 7, 9])
+        b.do(steps.Propagate(tv, (*held, *result)))
+
+    def registers(self, result: tuple[str, ...], beside: list[str]) -> None:
+        """[.. | lane | pieces | two rows, two columns] of the product and of what is computed of it."""
+        b, tv = self.b, self.shape.tensor
+        b.split(tv, 8, _PAIR)
+        b.split(tv, 7, _HALF)
+        b.reorder(tv, [0, 1, 2, 3, 4, 8, 9, 5, 6, 7, 10, 11])
+        b.merge(tv, 5)
+        inside = [P.TIDZ, P.TIDY, P.TIDX, P.UNROLL, P.UNROLL]
+        b.parallelize(tv, [P.BIDX, P.SERIAL, P.UNROLL, *inside, P.MMA, P.MMA, P.MMA])
+        b.do(steps.Propagate(tv, result))
+        pairs = [x for x in (*beside, *b.sf.outputs) if x in result and lies_in_pairs(b.sf, x, self.shape.n_dims[-1])]
+        types = [P.BIDX, *inside, P.UNROLL, P.UNROLL]
+        b.parallelize_alike(sorted(result, key=lambda name: name in pairs), types)
+        b.vectorize((*(name for name in result if is_packed_cast(b, name)), *pairs))
