@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from compiler.arch import SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES
-from compiler.ir.iter_domain import ParallelType
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
+from search.space.groups import CP_ASYNC, TMA, VECTOR
 from search.space.schedulers.product_facts import K, ProductOperand, ProductShape
 
 P = ParallelType
@@ -16,6 +19,8 @@ NONE, ROWS, COLUMNS = PAIRS = ("none", "rows", "columns")
 
 PATTERN_ROWS = 8
 """Rows of a swizzle's pattern."""
+
+_VIA = {TMA: CopyVia.TMA, CP_ASYNC: CopyVia.CP_ASYNC}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +111,40 @@ def boxes(b: TraceBuilder, side: ProductOperand, tv: str, pre: Sequence[P], own:
     # Warps that load go through the tiles of all groups.
     loops = [P.SERIAL if p is P.TIDY else p for p in pre]
     b.parallelize(tv, [*loops, P.SERIAL, P.SERIAL, *types])
+
+
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """How all threads of a block bring tiles of operands to shared memory: by `load`, in words. `threads`: of the block
+    along each dimension, outermost first."""
+
+    load: str
+    threads: tuple[tuple[P, int], ...]
+
+    def shared(self, name: str) -> str:
+        """The shared tensor of an operand: itself, or a copy of what has come to registers."""
+        return f"{name}_s" if self.load == VECTOR else name
+
+    def placed(self, b: TraceBuilder, name: str) -> None:
+        """Puts an operand, or a copy of it, into shared memory."""
+        if self.load == VECTOR:
+            b.do(steps.CacheInput(name, self.shared(name), MemoryType.SHARED))
+        else:
+            b.do(steps.SetMemory(name, MemoryType.SHARED, _VIA[self.load]))
+
+    def cut(self, b: TraceBuilder, side: ProductOperand, pre: Sequence[P], own: int) -> None:
+        """[.. tiles, k, the other's rows, boxes, box] of the copy engine, or [.., turn, thread, word] of threads."""
+        tv, at = self.shared(side.name), len(pre)
+        if self.load == TMA:
+            boxes(b, side, tv, pre, own, (P.UNROLL, P.BULK, P.BULK))
+            return
+        boxes(b, side, tv, pre, own, ())
+        b.merge(tv, at + 2, 3)
+        b.split(tv, at + 2, side.word_bytes // side.dtype.nbytes)
+        b.split(tv, at + 2, prod(n for _, n in self.threads))
+        for place in range(1, len(self.threads)):
+            b.split(tv, at + 2 + place, prod(n for _, n in self.threads[place:]))
+        last = P.VECTORIZE if side.word_bytes > side.dtype.nbytes else P.UNROLL
+        b.parallelize(tv, [*pre, P.SERIAL, P.SERIAL, P.UNROLL, *(p for p, _ in self.threads), last])
+        if tv != side.name:
+            b.do(steps.Propagate(tv, (side.name,)), steps.ParallelizeLike(tv, (side.name,)))

@@ -32,15 +32,14 @@ from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
-from search.space.groups import CP_ASYNC, MATH, TMA, VECTOR
+from search.space.groups import MATH
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import K, ProductOperand, ProductShape, lies_in_pairs, product_shape
-from search.space.schedulers.product_tiles import Tiles, boxes
+from search.space.schedulers.product_tiles import Brought, Tiles
 from search.space.schedulers.warp_product_space import warp_product_space
 from search.space.space import Space
 
 P = ParallelType
-_VIA = {TMA: CopyVia.TMA, CP_ASYNC: CopyVia.CP_ASYNC, VECTOR: CopyVia.PLAIN}
 _HALF, _PAIR, _QUARTER = MMA_SYNC_ROWS // 2, 2, 4
 
 
@@ -81,7 +80,8 @@ class _WarpProductTrace:
         self.nbytes = found.left.dtype.nbytes
         self.left, self.right = (f"{name}_f" for name in self.sides)
         p = self.point
-        self.shared = {name: f"{name}_s" if p["load"] == VECTOR else name for name in self.sides}
+        threads = ((P.TIDZ, p["warps_down"]), (P.TIDY, p["warps_across"]), (P.TIDX, WARP_THREADS))
+        self.brought = Brought(p["load"], threads)
         self.down = p["tile_rows"] // MMA_SYNC_ROWS // p["warps_down"]
         self.across = p["tile_columns"] // MMA_SYNC_COLUMNS // p["warps_across"]
 
@@ -89,12 +89,9 @@ class _WarpProductTrace:
         b, p = self.b, self.point
         loaded, registers = cache_registers(b)
         beside = [name for name in loaded if name not in self.sides]
-        for name, shared in self.shared.items():
-            if shared == name:
-                b.do(steps.SetMemory(name, MemoryType.SHARED, _VIA[p["load"]]))
-            else:
-                b.do(steps.CacheInput(name, shared, MemoryType.SHARED))
-            b.do(steps.CacheInput(shared, f"{name}_f", MemoryType.LOCAL))
+        for name in self.sides:
+            self.brought.placed(b, name)
+            b.do(steps.CacheInput(self.brought.shared(name), f"{name}_f", MemoryType.LOCAL))
         tiles = Tiles(
             rows=p["tile_rows"],
             columns=p["tile_columns"],
@@ -104,11 +101,11 @@ class _WarpProductTrace:
         )
         pre, tv = tiles.loops(b, self.shape), self.shape.tensor
         held = (self.left, self.right)
-        brought = tuple(dict.fromkeys((*self.sides, *self.shared.values())))
+        brought = tuple(dict.fromkeys((*self.sides, *map(self.brought.shared, self.sides))))
         result = tuple(op.output for op in b.sf.ops if op.output not in (tv, *brought, *held))
         b.do(steps.Propagate(tv, (*brought, *held, *result)))
         for own, side in enumerate(self.sides.values(), 1):
-            self.shared_tile(side, pre, own)
+            self.brought.cut(b, side, pre, own)
         self.pieces(held, result)
         self.left_fragment()
         self.right_fragment()
@@ -125,23 +122,6 @@ class _WarpProductTrace:
         return b.trace()
 
     # Operands --------------------------------------------------------------------------------------------------------
-
-    def shared_tile(self, side: ProductOperand, pre: list[P], own: int) -> None:
-        """The tile of an operand: boxes of the copy engine, or words that the threads of the block bring."""
-        b, p, tv = self.b, self.point, self.shared[side.name]
-        if p["load"] == TMA:
-            boxes(b, side, tv, pre, own, (P.UNROLL, P.BULK, P.BULK))
-            return
-        boxes(b, side, tv, pre, own, ())
-        b.merge(tv, 3, 3)
-        b.split(tv, 3, side.word_bytes // self.nbytes)
-        b.split(tv, 3, p["warps_down"] * p["warps_across"] * WARP_THREADS)
-        b.split(tv, 4, WARP_THREADS)
-        b.split(tv, 4, p["warps_across"])
-        last = P.VECTORIZE if side.word_bytes > self.nbytes else P.UNROLL
-        b.parallelize(tv, [*pre, P.SERIAL, P.SERIAL, P.UNROLL, P.TIDZ, P.TIDY, P.TIDX, last])
-        if tv != side.name:
-            b.do(steps.Propagate(tv, (side.name,)), steps.ParallelizeLike(tv, (side.name,)))
 
     def left_fragment(self) -> None:
         """[tile, k, k / instruction | warps | lane | pieces | the other's pieces and columns | what a lane loads at a
