@@ -33,6 +33,10 @@ ALONE = 1.12
 """By how much a group that has no other beside it is slower where it waits for each of its stages' products (20 to 30 %
 of four short ones: flash-vla, unit-mma.md)."""
 
+FEW_WARPS = 1.5
+"""By how much products of warps are slower, over the warps that a multiprocessor has: they wait for what they load, and
+for each other. 4096^3 took 410, 334 and 303 us of 4, 8 and twice 4 of them; the tensor cores take 265."""
+
 EPILOGUE_CLOCKS, STEP_CLOCKS = 1200.0, 300.0
 """What the end of a tile takes beside its instructions: the last products' way, barriers; and for each step of columns
 that waits for the store before it. 16 tiles of 128 x 256 and K 1024 took 2,450 clocks each beside their products in two
@@ -54,7 +58,7 @@ class ProductFeatures:
     chunks          stages that a block goes through
     tiles           of a block, or of a group that has tiles of its own
     beside_clocks   of a tile, what threads take for its elements; steps: in which they are stored
-    groups          of warps that compute; in_turns: with tiles of their own
+    groups          of four warps that compute; in_turns: with tiles of their own. warps: that compute by themselves
     stages          of the rings; in_flight: of these, those whose products are not waited for yet
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
     """
@@ -69,6 +73,7 @@ class ProductFeatures:
     resident: int
     cluster: int
     groups: int
+    warps: int
     stages: int
     in_turns: bool
     in_flight: int
@@ -82,7 +87,10 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
     turns = math.ceil(f.blocks / (sms * f.resident))
     each = min(f.resident, math.ceil(f.blocks / sms))
     cores = max(f.tensor_clocks, f.operand_clocks) * (LOCKSTEP if f.cluster > 1 else 1.0)
-    cores *= ALONE if f.groups * each == 1 and not f.in_flight else 1.0
+    if f.warps:
+        cores *= 1 + FEW_WARPS / (f.warps * each)
+    elif f.groups * each == 1 and not f.in_flight:
+        cores *= ALONE
     ahead = f.stages - 1 - f.in_flight
     ring = f.chunks * COPY_US / max(1, ahead)
     beside = f.tiles * (EPILOGUE_CLOCKS + f.beside_clocks + max(0.0, f.steps - 1) * STEP_CLOCKS)

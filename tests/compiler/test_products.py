@@ -81,7 +81,8 @@ def test_every_layout_is_right(left: str, right: str, how: Groups | Warps, pool:
 )
 @pytest.mark.parametrize("how", [Groups(columns=64), Warps()], ids=["groups", "warps"])
 def test_ends_are_right(sizes: tuple[int, int, int], how: Groups | Warps, pool: CompilePool) -> None:
-    fusion = product(*(max(2, n) for n in sizes))
+    m, n, k = (max(2, n) for n in sizes)
+    fusion = product(m, n, k)
     is_right(fusion, by_warp_groups(fusion, how) if isinstance(how, Groups) else by_warps(fusion, how), pool)
 
 

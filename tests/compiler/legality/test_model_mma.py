@@ -18,7 +18,7 @@ def found(s: Schedule) -> set[str]:
 
 @pytest.mark.parametrize(("kind", "broken"), [(P.UNROLL, set()), (P.MMA, {AXES})])
 def test_only_products_have_mma_axes(kind: P, broken: set[str]) -> None:
-    steps = [st.CacheInput("i0", "r", LOCAL), st.Parallelize("r", 0, kind)]
+    steps: list[st.Step] = [st.CacheInput("i0", "r", LOCAL), st.Parallelize("r", 0, kind)]
     assert found(schedule(unary((32,)), steps)) == broken
 
 
