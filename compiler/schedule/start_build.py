@@ -12,7 +12,18 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, SCANS, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import (
+    CHOICES,
+    CONTRACTIONS,
+    FOLDS,
+    POINTWISE,
+    RANDOM,
+    ROUNDING_FOLDS,
+    SCANS,
+    VIEWS,
+    MathGrade,
+    OpKind,
+)
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -26,7 +37,14 @@ from compiler.schedule.start_choices import Choices, numbered, refuse_chosen
 from compiler.schedule.start_folds import fold_needs, is_folded
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
-from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
+from compiler.schedule.start_reads import (
+    cut_strides,
+    every_so_many,
+    global_tensor,
+    in_pieces,
+    read_apart,
+    with_axes_of_the_space,
+)
 from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one
 from compiler.schedule.start_scans import scan_needs
 from compiler.schedule.start_space import KernelSpace, is_reduced, output_dims, output_view, scanned_dims
@@ -343,6 +361,11 @@ class StartBuild:
         number = {f"d{d}": var(position(i, self.space.shape[d])) for i, d in enumerate(self.dims_of(part))}
         return tuple(e.substitute({v: number[v.name] for v in e.variables if v.name in number}) for e in view)
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether matrices are multiplied, whose operands are best tensors of the space's dimensions."""
+        return any(op.kind in CONTRACTIONS for op in self.fusion.ops)
+
     def input_view(self, request: Request) -> str:
         """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW.
 
@@ -350,7 +373,10 @@ class StartBuild:
         """
         name, view, part = request.value, request.view, request.part
         source = self.tensors[name]
-        every = None if request.within else every_so_many(source, view, self.space.index(self.dims_of(part)))
+        own = self.space.index(self.dims_of(part))
+        every = None if request.within else every_so_many(source, view, own)
+        if every is None and self.multiplies and not request.within:
+            every = in_pieces(source, view, own)
         if every is not None:
             name, view = f"{name}_s{len(self.tensors)}", every.view
             source = replace(
@@ -358,7 +384,6 @@ class StartBuild:
             )
             self.tensors[name] = source
         sizes, shape = tuple(a.extent for a in source.logical), self.shape(part)
-        own = self.space.index(self.dims_of(part))
         places = one_to_one(sizes, view, shape, own)
         if places is None or request.within:
             bounds = tuple(within(self.local((w.index,), part)[0], w.low, w.high) for w in request.within)

@@ -114,9 +114,12 @@ def space_of(fusion: Fusion) -> KernelSpace:
 
 
 def _contracted(fusion: Fusion, op: Op) -> KernelSpace:
-    """The space of a contraction: the dimensions of its result, and the one that it sums along. Raises Unsupported."""
-    aligned = _aligned(fusion, op.output)
-    shape = _cut(fusion, op.output, aligned)
+    """The space of a contraction: the dimensions of its result, in the order of the first output that has as many
+    elements, and the one that it sums along. Raises Unsupported."""
+    elems = fusion.value(op.output).elems
+    anchor = next((name for name in fusion.outputs if fusion.value(name).elems == elems), op.output)
+    aligned = _aligned(fusion, anchor)
+    shape = _cut(fusion, anchor, aligned)
     space = KernelSpace((*shape, fusion.value(op.tensor_inputs[0]).shape[-1]), (len(shape),))
     for name in fusion.outputs:
         _refuse_unplaced(fusion, space, name, aligned)

@@ -14,9 +14,11 @@ from math import gcd, prod
 from compiler.arch import BULK_BYTES
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
+from compiler.ir.expr import Var, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import CONTRACTIONS, POINTWISE, REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
+from compiler.ir.views import depends_on
 
 K, MN = "k", "mn"
 """Which dimension of an operand lies side by side in memory: the one that is summed along, or its own."""
@@ -114,15 +116,10 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
 def _operand(sf: ScheduledFusion, name: str, groups: tuple[tuple[int, ...], ...]) -> ProductOperand | str:
     """An operand, whose dimensions in each of the groups are one in memory."""
     op = sf.producer(name)
-    if op is None or op.kind not in (OpKind.BROADCAST_TO, OpKind.PERMUTE) or op.tensor_inputs[0] not in sf.inputs:
+    if op is None or op.tensor_inputs[0] not in sf.inputs or (strides := _strides(sf, op)) is None:
         made = "an input in full" if op is None else f"made by {op.kind}"
         return f"operand {name} of a product, {made}"
     source = sf.tensor(op.tensor_inputs[0])
-    assert source.allocation is not None, "a global tensor always has an allocation"
-    strides: dict[int, int] = {}
-    for place, stride in enumerate(source.allocation.strides):
-        d = op.dims[place] if op.kind is OpKind.BROADCAST_TO else op.dims.index(place)
-        strides[d] = stride or 0
     found = [_merged(sf.tensor(name), dims, strides) for dims in groups]
     if None in found:
         return f"operand {name} of a product, whose dimensions lie apart"
@@ -134,6 +131,28 @@ def _operand(sf: ScheduledFusion, name: str, groups: tuple[tuple[int, ...], ...]
     other = own if major == K else k
     word = gcd(BULK_BYTES, source.align, other * nbytes, batch * nbytes)
     return ProductOperand(name, source.name, source.dtype, major, word)
+
+
+def _strides(sf: ScheduledFusion, op: TensorOp) -> dict[int, int] | None:
+    """How far apart in memory an operator's elements lie along its dimensions, of an input that it reads as it is, or
+    through a view; None for any other operator, and where that is no number."""
+    allocation = sf.tensor(op.tensor_inputs[0]).allocation
+    if allocation is None or op.within:
+        return None
+    found: dict[int, int] = {}
+    for place, stride in enumerate(allocation.strides):
+        match op.kind:
+            case OpKind.BROADCAST_TO:
+                along = {op.dims[place]: 1}
+            case OpKind.PERMUTE:
+                along = {op.dims.index(place): 1}
+            case OpKind.VIEW if all(isinstance(atom, Var) for atom, _ in op.view[place].terms):
+                along = {next(iter(depends_on((var(v),)))): n for v, n in op.view[place].terms if isinstance(v, Var)}
+            case _:
+                return None
+        for d, n in along.items():
+            found[d] = found.get(d, 0) + n * (stride or 0)
+    return found
 
 
 def _merged(t: TensorView, dims: tuple[int, ...], strides: dict[int, int]) -> int | None:
