@@ -9,7 +9,7 @@ from compiler.analysis.memory.smem_bytes import allocated_loop_axes
 from compiler.copies.instruction import joined
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import CONTRACTIONS, OpKind
+from compiler.ir.ops import CONTRACTIONS, POINTWISE, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.legality.rules import Schedule, model_rule
 
@@ -47,10 +47,17 @@ def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Viola
 
 def _may_repeat(s: Schedule, op: TensorOp) -> bool:
     """Whether a copy may be one along a broadcast."""
-    readers = s.sf.consumers(op.output)
-    loaded = (other for reader in readers if reader.kind is OpKind.COPY for other in s.sf.consumers(reader.output))
-    is_operand = any(reader.kind in CONTRACTIONS for reader in (*readers, *loaded))
-    return op.kind is OpKind.BROADCAST_TO and (op.multicasts or is_operand)
+    return op.kind is OpKind.BROADCAST_TO and (op.multicasts or _is_multiplied(s, op.output))
+
+
+def _is_multiplied(s: Schedule, name: str) -> bool:
+    """Whether an operand of a contraction is made of the tensor, element by element."""
+    for reader in s.sf.consumers(name):
+        if reader.kind in CONTRACTIONS:
+            return True
+        if reader.kind in POINTWISE | {OpKind.COPY} and _is_multiplied(s, reader.output):
+            return True
+    return False
 
 
 @model_rule

@@ -16,10 +16,24 @@ from compiler.arch import BARRIER_BYTES, CP_ASYNC_BYTES, REGISTER_BYTES, SMEM_LI
 from search.space.constraints import Constraint
 from search.space.groups import CP_ASYNC, SHALLOW, TMA, VECTOR
 from search.space.knobs import Knob
-from search.space.schedulers.product_facts import K, ProductShape
+from search.space.schedulers.product_facts import ProductShape
+from search.space.schedulers.product_operands import K, ProductOperand
 from search.space.schedulers.product_tiles import COLUMNS, ROWS
 
 TILE = ("tile_rows", "tile_columns")
+
+
+def stage_depth(shape: ProductShape) -> int:
+    """Elements along k of a stage: a line of the operand whose elements in memory are the narrowest."""
+    return SMEM_LINE_BYTES // min(side.dtype.nbytes for side in shape.sides)
+
+
+def prologue_refusal(shape: ProductShape) -> str | None:
+    """Why what is done to operands before they are multiplied cannot be done in registers; None where it can."""
+    for side in shape.sides:
+        if not side.keeps_zero and shape.k % stage_depth(shape):
+            return f"{side.chain[-1]}: zeros past the end of what is summed along would not stay zeros"
+    return None
 
 
 @dataclass(frozen=True)
@@ -34,14 +48,15 @@ class BroughtFacts:
     tiles: tuple[Sequence[int], Sequence[int]]
 
     @property
-    def word_bytes(self) -> tuple[int, int]:
-        """Of words that threads load of each operand."""
-        return self.shape.left.word_bytes, self.shape.right.word_bytes
+    def k(self) -> int:
+        """Elements along k of a stage: a line of the narrower operand."""
+        return stage_depth(self.shape)
 
     @property
-    def line(self) -> int:
-        """Elements of a line of a tile."""
-        return SMEM_LINE_BYTES // self.shape.left.dtype.nbytes
+    def lines(self) -> tuple[int, int]:
+        """Elements of a line of a tile of each operand."""
+        left, right = (SMEM_LINE_BYTES // side.dtype.nbytes for side in self.shape.sides)
+        return left, right
 
     @property
     def is_k_major(self) -> tuple[bool, bool]:
@@ -49,8 +64,8 @@ class BroughtFacts:
 
     def knobs(self, groups: Sequence[int]) -> tuple[Knob, ...]:
         """How tiles come, in how many stages, and in which order. `groups`: of tile rows or columns."""
-        copied = all(n in CP_ASYNC_BYTES for n in self.word_bytes)
-        mapped = self.shape.left.is_mapped and self.shape.right.is_mapped and self.arch.has_tma
+        copied = all(side.word_bytes in CP_ASYNC_BYTES for side in self.shape.sides)
+        mapped = all(side.is_mapped for side in self.shape.sides) and self.arch.has_tma
         loads = (*((TMA,) if mapped else ()), *((CP_ASYNC,) if copied else ()), VECTOR)
         rows, columns = self.tiles
         return (
@@ -64,31 +79,36 @@ class BroughtFacts:
 
     def passing(self, load: Any, rows: Any, columns: Any, threads: Any) -> Any:
         """Registers of a thread for words on their way to shared memory: what is narrower than a register has one."""
-        each = [n * SMEM_LINE_BYTES // of * -(-of // REGISTER_BYTES) for n, of in self._sides(rows, columns)]
-        return np.where(load == VECTOR, sum(each) // threads, 0)
+        words = sum(
+            n // side.word_bytes * -(-side.word_bytes // REGISTER_BYTES) for n, side in self._tile(rows, columns)
+        )
+        return np.where(load == VECTOR, words // threads, 0)
 
     def constraints(self) -> list[Constraint]:
         """Whole lines, words, strips; stages that fit."""
         return [*self._tiles(), *self._stages(), *self._order()]
 
-    def _sides(self, rows: Any, columns: Any) -> tuple[tuple[Any, int], tuple[Any, int]]:
-        left, right = self.word_bytes
-        return (rows, left), (columns, right)
+    def _tile(self, rows: Any, columns: Any) -> tuple[tuple[Any, ProductOperand], tuple[Any, ProductOperand]]:
+        """Bytes of a stage of each operand."""
+        left, right = self.shape.sides
+        return (rows * self.k * left.dtype.nbytes, left), (columns * self.k * right.dtype.nbytes, right)
 
     def _tiles(self) -> list[Constraint]:
         majors = self.is_k_major
-        least = [max(tiles[0], 0 if k else self.line) for tiles, k in zip(self.tiles, majors, strict=True)]
+        least = [max(of[0], 0 if k else n) for of, k, n in zip(self.tiles, majors, self.lines, strict=True)]
 
         def words(load: Any, rows: Any, columns: Any, one: Any, other: Any) -> Any:
             threads = self.count(one, other)
-            whole = [n * SMEM_LINE_BYTES % (of * threads) == 0 for n, of in self._sides(rows, columns)]
+            whole = [n % (side.word_bytes * threads) == 0 for n, side in self._tile(rows, columns)]
             return (load == TMA) | (whole[0] & whole[1])
 
         return [
             Constraint(
                 "product_tiles_are_whole_lines",
                 TILE,
-                lambda *sizes: np.logical_and(*(k | (n % self.line == 0) for n, k in zip(sizes, majors, strict=True))),
+                lambda *sizes: np.logical_and(
+                    *(k | (n % line == 0) for n, k, line in zip(sizes, majors, self.lines, strict=True))
+                ),
                 "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
             ),
             Constraint(
@@ -109,10 +129,10 @@ class BroughtFacts:
         ]
 
     def _stages(self) -> list[Constraint]:
-        chunks = -(-self.shape.k // self.line)
+        chunks = -(-self.shape.k // self.k)
 
         def memory(rows: Any, columns: Any, stages: Any) -> Any:
-            needed = (rows + columns) * SMEM_LINE_BYTES * stages + BARRIER_BYTES * stages
+            needed = sum(nbytes for nbytes, _ in self._tile(rows, columns)) * stages + BARRIER_BYTES * stages
             return needed <= self.arch.smem_per_block_optin_bytes
 
         return [

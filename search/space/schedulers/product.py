@@ -99,7 +99,7 @@ class _ProductTrace:
         tiles = Tiles(
             rows=p["tile_rows"],
             columns=p["tile_columns"],
-            k=p["k_lines"] * SMEM_LINE_BYTES // self.shape.left.dtype.nbytes,
+            k=p["k_lines"] * SMEM_LINE_BYTES // self.shape.dtype.nbytes,
             swap=self.swap,
             raster=p["raster"],
             strip=p["raster_group"],
@@ -132,7 +132,7 @@ class _ProductTrace:
         b.do(steps.Propagate(tv, tuple(result)))
         for name in staged:
             self.staged_tile(name, at)
-        b.split(tv, at + 4, MMA_K_BYTES // self.shape.left.dtype.nbytes)
+        b.split(tv, at + 4, MMA_K_BYTES // self.shape.dtype.nbytes)
         b.split(tv, at + 3, _MATRIX_COLUMNS)
         b.split(tv, at + 4, _PAIR)
         for piece, size in enumerate((self.group_rows, WGMMA_ROWS, _WARP_ROWS, PATTERN_ROWS)):

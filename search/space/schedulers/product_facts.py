@@ -9,39 +9,15 @@ for the one that is summed along, the batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 
 from compiler.arch import BULK_BYTES
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.expr import Var, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import CONTRACTIONS, POINTWISE, REDUCTIONS, VIEWS, OpKind
-from compiler.ir.tensor import TensorOp, TensorView
-from compiler.ir.views import depends_on
-
-K, MN = "k", "mn"
-"""Which dimension of an operand lies side by side in memory: the one that is summed along, or its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class ProductOperand:
-    """An operand that is an input as it is: the tensor of the unscheduled fusion that spreads it over the space.
-
-    `major`: which of its dimensions lies side by side. `word_bytes`: of a word, up to 16, at whose multiples rows and
-    the tensor begin. `is_mapped`: a tensor map can bring boxes of it: its other strides, and its address, are multiples
-    of 16 bytes (cuTensorMapEncodeTiled).
-    """
-
-    name: str
-    source: str
-    dtype: DType
-    major: str
-    word_bytes: int
-
-    @property
-    def is_mapped(self) -> bool:
-        return self.word_bytes == BULK_BYTES
+from compiler.ir.tensor import TensorOp
+from search.space.schedulers.product_operands import ProductOperand, merged_stride, operand_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +32,12 @@ class ProductOutput:
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """A contraction: the tensor that it makes, its operands, the dimensions of the space by their role and how long
-    they are together, and the outputs. `beside`: inputs that are read for each element of the result."""
+    """A contraction: the tensor that it makes, the dtype of what it multiplies, its operands, the dimensions of the
+    space by their role and how long they are together, and the outputs. `beside`: inputs that are read for each element
+    of the result."""
 
     tensor: str
+    dtype: DType
     left: ProductOperand
     right: ProductOperand
     batch_dims: tuple[int, ...]
@@ -71,6 +49,15 @@ class ProductShape:
     k: int
     outputs: tuple[ProductOutput, ...]
     beside: tuple[str, ...]
+
+    @property
+    def sides(self) -> tuple[ProductOperand, ProductOperand]:
+        return self.left, self.right
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether inputs are multiplied as they are."""
+        return not self.left.chain and not self.right.chain
 
 
 def product_shape(sf: ScheduledFusion) -> ProductShape | str:
@@ -90,15 +77,16 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
     m_dims, n_dims = (tuple(d for d in long if d in of and d not in batch) for of in varies)
     if set(long) - {*batch, *m_dims, *n_dims}:
         return "a dimension of the product that no operand has"
-    left, right = (_operand(sf, x, (batch, own, (last,))) for x, own in zip(names, (m_dims, n_dims), strict=True))
+    left, right = (operand_of(sf, x, (batch, own, (last,))) for x, own in zip(names, (m_dims, n_dims), strict=True))
     if isinstance(left, str) or isinstance(right, str):
         return left if isinstance(left, str) else str(right)
-    beside = _beside(sf, op)
+    beside = _beside(sf, op, {*left.names, *right.names})
     if isinstance(beside, str):
         return beside
     outputs = tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs)
     return ProductShape(
         tensor=t.name,
+        dtype=sf.tensor(names[0]).dtype,
         left=left,
         right=right,
         batch_dims=batch,
@@ -113,68 +101,13 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
     )
 
 
-def _operand(sf: ScheduledFusion, name: str, groups: tuple[tuple[int, ...], ...]) -> ProductOperand | str:
-    """An operand, whose dimensions in each of the groups are one in memory."""
-    op = sf.producer(name)
-    if op is None or op.tensor_inputs[0] not in sf.inputs or (strides := _strides(sf, op)) is None:
-        made = "an input in full" if op is None else f"made by {op.kind}"
-        return f"operand {name} of a product, {made}"
-    source = sf.tensor(op.tensor_inputs[0])
-    found = [_merged(sf.tensor(name), dims, strides) for dims in groups]
-    if None in found:
-        return f"operand {name} of a product, whose dimensions lie apart"
-    batch, own, k = (stride or 0 for stride in found)
-    nbytes = source.dtype.nbytes
-    if 1 not in (own, k):
-        return f"operand {name} of a product, none of whose dimensions lies side by side"
-    major = K if k == 1 else MN
-    other = own if major == K else k
-    word = gcd(BULK_BYTES, source.align, other * nbytes, batch * nbytes)
-    return ProductOperand(name, source.name, source.dtype, major, word)
-
-
-def _strides(sf: ScheduledFusion, op: TensorOp) -> dict[int, int] | None:
-    """How far apart in memory an operator's elements lie along its dimensions, of an input that it reads as it is, or
-    through a view; None for any other operator, and where that is no number."""
-    allocation = sf.tensor(op.tensor_inputs[0]).allocation
-    if allocation is None or op.within:
-        return None
-    found: dict[int, int] = {}
-    for place, stride in enumerate(allocation.strides):
-        match op.kind:
-            case OpKind.BROADCAST_TO:
-                along = {op.dims[place]: 1}
-            case OpKind.PERMUTE:
-                along = {op.dims.index(place): 1}
-            case OpKind.VIEW if all(isinstance(atom, Var) for atom, _ in op.view[place].terms):
-                along = {next(iter(depends_on((var(v),)))): n for v, n in op.view[place].terms if isinstance(v, Var)}
-            case _:
-                return None
-        for d, n in along.items():
-            found[d] = found.get(d, 0) + n * (stride or 0)
-    return found
-
-
-def _merged(t: TensorView, dims: tuple[int, ...], strides: dict[int, int]) -> int | None:
-    """The stride of dimensions taken as one, 0 of none; None where their elements are no equal distances apart."""
-    step, length = 0, 1
-    for d in reversed(dims):
-        stride = strides.get(d, 0)
-        if step == 0:
-            step = stride
-        elif stride != step * length:
-            return None
-        length *= t.logical[d].extent
-    return step
-
-
 def _output(
     sf: ScheduledFusion, name: str, batch: tuple[int, ...], m_dims: tuple[int, ...], n_dims: tuple[int, ...]
 ) -> ProductOutput:
     t = sf.tensor(name)
     assert t.allocation is not None, "a global tensor always has an allocation"
     strides = {d: stride or 0 for d, stride in enumerate(t.allocation.strides)}
-    of_batch, m, n = (_merged(t, dims, strides) for dims in (batch, m_dims, n_dims))
+    of_batch, m, n = (merged_stride(t, dims, strides) for dims in (batch, m_dims, n_dims))
 
     def mapped(rows: int | None, columns: int | None) -> bool:
         far = [x for x in (rows, of_batch) if x is not None]
@@ -185,10 +118,9 @@ def _output(
     return ProductOutput(name, t.dtype, mapped(m, n), mapped(n, m))
 
 
-def _beside(sf: ScheduledFusion, product: TensorOp) -> tuple[str, ...] | str:
+def _beside(sf: ScheduledFusion, product: TensorOp, operands: set[str]) -> tuple[str, ...] | str:
     """The inputs that are read beside the product's operands; a reason where what is done with its result is more than
     elementwise."""
-    operands = set(product.tensor_inputs)
     found: dict[str, None] = {}
     for op in sf.ops:
         if op is product or op.output in operands:

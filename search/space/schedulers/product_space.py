@@ -35,7 +35,8 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.groups import DEEP, SHALLOW, TMA, VECTOR, math_knob, store_knob
 from search.space.knobs import Knob
-from search.space.schedulers.product_facts import K, ProductShape, product_shape
+from search.space.schedulers.product_facts import ProductShape, product_shape
+from search.space.schedulers.product_operands import K
 from search.space.schedulers.product_tiles import COLUMNS, NONE, PAIRS, ROWS
 from search.space.space import Space
 
@@ -67,7 +68,7 @@ class ProductFacts:
     @property
     def nbytes(self) -> int:
         """Of an element of an operand."""
-        return self.shape.left.dtype.nbytes
+        return self.shape.dtype.nbytes
 
     def rows(self, swap: Any) -> Any:
         """Of the result as instructions have it."""
@@ -146,12 +147,14 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
 
 def _refusal(f: ProductFacts, arch: Arch) -> str | None:
     """Why no instruction makes the product."""
-    shape, dtype = f.shape, f.shape.left.dtype
+    shape, dtype = f.shape, f.shape.dtype
     if arch.capability != (9, 0):
         return f"products on {arch.name}, for which this version has no instruction"
     if not instruction_of(dtype, TILE_COLUMNS[0]).is_known:
         return f"products of {dtype}, which no instruction of this version makes"
-    sides = (shape.left, shape.right)
+    sides = shape.sides
+    if not shape.is_plain:
+        return "what is done to an operand before it is multiplied, which warp_product does in registers"
     if not all(side.is_mapped for side in sides):
         return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
     if dtype.nbytes != 2 and any(side.major != K for side in sides):
@@ -161,7 +164,7 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
 
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
-    known = [n for n in TILE_COLUMNS if instruction_of(f.shape.left.dtype, n).is_known]
+    known = [n for n in TILE_COLUMNS if instruction_of(f.shape.dtype, n).is_known]
 
     def rows_of_groups(consumers: Any, rows: Any) -> Any:
         return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0

@@ -12,7 +12,8 @@ from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
 from search.space.groups import CP_ASYNC, TMA, VECTOR
-from search.space.schedulers.product_facts import K, ProductOperand, ProductShape
+from search.space.schedulers.product_facts import ProductShape
+from search.space.schedulers.product_operands import K, ProductOperand
 
 P = ParallelType
 NONE, ROWS, COLUMNS = PAIRS = ("none", "rows", "columns")

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.arch import SMEM_LINE_BYTES, Arch
+from compiler.arch import Arch
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -23,8 +23,10 @@ from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
 from search.space.groups import MATH
+from search.space.schedulers.brought_space import stage_depth
 from search.space.schedulers.pointwise_body import cache_registers, inline_body
-from search.space.schedulers.product_facts import K, ProductShape, product_shape
+from search.space.schedulers.product_facts import ProductShape, product_shape
+from search.space.schedulers.product_operands import K
 from search.space.schedulers.product_tiles import Brought, Tiles
 from search.space.schedulers.thread_product_space import WORD_ELEMS, thread_product_space
 from search.space.space import Space
@@ -66,8 +68,14 @@ class ThreadProduct:
             b.do(steps.CacheInput(brought.shared(name), f"{name}_f", MemoryType.LOCAL))
         held, tiles = tuple(f"{name}_f" for name in sides), tuple(map(brought.shared, sides))
         result = tuple(op.output for op in b.sf.ops if op.output not in (tv, *sides, *tiles, *held))
-        k = SMEM_LINE_BYTES // shape.left.dtype.nbytes
-        pre = Tiles(p["tile_rows"], p["tile_columns"], k, raster=p["raster"], strip=p["raster_group"]).loops(b, shape)
+        tiling = Tiles(
+            rows=p["tile_rows"],
+            columns=p["tile_columns"],
+            k=stage_depth(shape),
+            raster=p["raster"],
+            strip=p["raster_group"],
+        )
+        pre = tiling.loops(b, shape)
         b.do(steps.Propagate(tv, tuple(dict.fromkeys((*sides, *tiles, *held, *result)))))
         for own, side in enumerate(sides.values(), 1):
             brought.cut(b, side, pre, own)

@@ -21,7 +21,6 @@ from compiler.arch import (
     MMA_SYNC_COLUMNS,
     MMA_SYNC_ROWS,
     REGISTER_BYTES,
-    SMEM_LINE_BYTES,
     WARP_THREADS,
     Arch,
 )
@@ -33,8 +32,10 @@ from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
 from search.space.groups import MATH
+from search.space.schedulers.brought_space import stage_depth
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
-from search.space.schedulers.product_facts import K, ProductOperand, ProductShape, lies_in_pairs, product_shape
+from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
+from search.space.schedulers.product_operands import K, ProductOperand
 from search.space.schedulers.product_tiles import Brought, Tiles
 from search.space.schedulers.warp_product_space import warp_product_space
 from search.space.space import Space
@@ -77,8 +78,7 @@ class _WarpProductTrace:
         assert isinstance(found, ProductShape), "refused fusions have no points"
         self.shape = found
         self.sides = {found.left.name: found.left, found.right.name: found.right}
-        self.nbytes = found.left.dtype.nbytes
-        self.left, self.right = (f"{name}_f" for name in self.sides)
+        self.nbytes = found.dtype.nbytes
         p = self.point
         threads = ((P.TIDZ, p["warps_down"]), (P.TIDY, p["warps_across"]), (P.TIDX, WARP_THREADS))
         self.brought = Brought(p["load"], threads)
@@ -86,35 +86,37 @@ class _WarpProductTrace:
         self.across = p["tile_columns"] // MMA_SYNC_COLUMNS // p["warps_across"]
 
     def build(self) -> ScheduleTrace:
-        b, p = self.b, self.point
+        b, p, tv = self.b, self.point, self.shape.tensor
         loaded, registers = cache_registers(b)
-        beside = [name for name in loaded if name not in self.sides]
         for name in self.sides:
             self.brought.placed(b, name)
             b.do(steps.CacheInput(self.brought.shared(name), f"{name}_f", MemoryType.LOCAL))
         tiles = Tiles(
             rows=p["tile_rows"],
             columns=p["tile_columns"],
-            k=SMEM_LINE_BYTES // self.nbytes,
+            k=stage_depth(self.shape),
             raster=p["raster"],
             strip=p["raster_group"],
         )
-        pre, tv = tiles.loops(b, self.shape), self.shape.tensor
-        held = (self.left, self.right)
+        pre = tiles.loops(b, self.shape)
+        held = tuple(name for side in self.sides.values() for name in self.fragment(side))
         brought = tuple(dict.fromkeys((*self.sides, *map(self.brought.shared, self.sides))))
         result = tuple(op.output for op in b.sf.ops if op.output not in (tv, *brought, *held))
         b.do(steps.Propagate(tv, (*brought, *held, *result)))
         for own, side in enumerate(self.sides.values(), 1):
             self.brought.cut(b, side, pre, own)
         self.pieces(held, result)
-        self.left_fragment()
-        self.right_fragment()
+        for side, cut in zip(self.sides.values(), (self.left_fragment, self.right_fragment), strict=True):
+            b.alike(self.fragment(side), cut)
+            self.loads(side)
+        beside = [name for name in loaded if name in result]
         self.registers(result, beside)
         b.inline((tv,), 1)
         between = [name for name in result if name not in (*beside, *registers, *b.sf.outputs)]
         inline_body(b, between, registers, 7)
         b.inline(beside, 7)
-        b.inline(held, 3)
+        for side in self.sides.values():
+            self.inline_fragment(side)
         b.inline(brought, 2)
         if p["stages"] > 1:
             for name in self.sides:
@@ -123,47 +125,64 @@ class _WarpProductTrace:
 
     # Operands --------------------------------------------------------------------------------------------------------
 
-    def left_fragment(self) -> None:
-        """[tile, k, k / instruction | warps | lane | pieces | the other's pieces and columns | what a lane loads at a
-        time]: two halves along k, two of the rows, a register."""
-        b, tv = self.b, self.left
+    def fragment(self, side: ProductOperand) -> tuple[str, ...]:
+        """The tensors of an operand that lanes hold: what is loaded, what is computed of it, what else that reads."""
+        return (f"{side.name}_f", *side.chain, *side.beside)
+
+    def left_fragment(self, tv: str) -> None:
+        """[tile, k, k / instruction | warps | lane | pieces | the other's pieces and columns | what a lane holds of a
+        piece]: two halves along k, two of the rows, a register."""
+        b = self.b
         self.cut_along_k(tv, 9)
         b.split(tv, 7, _HALF)
         b.reorder(tv, [*range(5), 8, 11, 5, 6, 9, 10, 7, 12])
         b.merge(tv, 5)
-        self.loads(tv, self.shape.left, 3)
 
-    def right_fragment(self) -> None:
+    def right_fragment(self, tv: str) -> None:
         """The same with rows of the other; two pieces of columns at a time where there are, two halves along k, a
         register."""
-        b, tv = self.b, self.right
+        b = self.b
         self.cut_along_k(tv, 9)
-        if pairs := self.across % _PAIR == 0:
+        if self.across % _PAIR == 0:
             b.split(tv, 6, _PAIR)
             b.reorder(tv, [*range(5), 9, 11, 5, 8, 6, 7, 10, 12])
         else:
             b.reorder(tv, [*range(5), 8, 10, 5, 7, 6, 9, 11])
         b.merge(tv, 5)
-        self.loads(tv, self.shape.right, 3 if pairs else 2)
 
     def cut_along_k(self, tv: str, axis: int) -> None:
         """What an instruction takes along k: halves, lanes, elements of a register."""
         self.b.split(tv, axis, REGISTER_BYTES // self.nbytes)
         self.b.split(tv, axis, _QUARTER)
 
-    def loads(self, tv: str, side: ProductOperand, count: int) -> None:
-        """By ldmatrix, where elements of 16 bits lie in the tile, or pairs of bytes along k; else by lanes. `count`:
-        axes of what a lane has at a time, the last ones."""
-        b = self.b
+    def loads(self, side: ProductOperand) -> None:
+        """By ldmatrix what is multiplied as it is, where elements of 16 bits lie in the tile, or pairs of bytes along
+        k; else by lanes, words along k. What is computed of it follows."""
+        b, tv = self.b, f"{side.name}_f"
         pre = [P.BIDX, P.SERIAL, P.UNROLL, P.TIDZ, P.TIDY, P.TIDX]
+        count = 2 if side is self.shape.right and self.across % _PAIR else 3
         others = len(b.tensor(tv).loop) - len(pre) - count
-        if self.nbytes == 2 or (self.nbytes == 1 and side.major == K):
+        if not side.chain and (self.nbytes == 2 or (self.nbytes == 1 and side.major == K)):
             b.merge(tv, len(pre) + others, count)
             b.do(steps.SetMemory(tv, MemoryType.LOCAL, CopyVia.LDMATRIX))
             b.parallelize(tv, [*pre, *[P.UNROLL] * others, P.VECTORIZE])
             return
-        last = P.VECTORIZE if side.major == K and self.nbytes < REGISTER_BYTES else P.UNROLL
-        b.parallelize(tv, [*pre, *[P.UNROLL] * (others + count - 1), last])
+        b.parallelize_alike(self.fragment(side), [*pre, *[P.UNROLL] * (others + count)])
+        words = (tv,) if side.major == K and self.nbytes < REGISTER_BYTES else ()
+        b.vectorize((*words, *(name for name in side.chain if is_packed_cast(b, name))))
+
+    def inline_fragment(self, side: ProductOperand) -> None:
+        """What is loaded, and made of it, for one instruction along k; what does not change along k, for all."""
+        b, loaded = self.b, f"{side.name}_f"
+        if not side.chain:
+            b.inline((loaded,), 3)
+            return
+        lane = len(b.tensor(loaded).loop) - 1
+        inline_body(b, [loaded, *side.chain[:-1]], [side.chain[-1]], lane)
+        b.inline((side.chain[-1],), 3)
+        for name in side.beside:
+            t = b.tensor(name)
+            b.inline((name,), 1 if t.logical[-1].is_broadcast else lane)
 
     # The result ------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.groups import launchable_registers, math_knob
 from search.space.knobs import Knob
-from search.space.schedulers.brought_space import TILE, BroughtFacts
+from search.space.schedulers.brought_space import TILE, BroughtFacts, prologue_refusal
 from search.space.schedulers.product_facts import product_shape
 from search.space.space import Space
 
@@ -42,9 +42,11 @@ def warp_product_space(fusion: Fusion, arch: Arch) -> Space | str:
     shape = product_shape(start(fusion))
     if isinstance(shape, str):
         return shape
-    made = instruction_of(shape.left.dtype)
+    made = instruction_of(shape.dtype)
     if not made.is_known or not made.is_on(arch):
-        return f"products of {shape.left.dtype}, which no instruction of {arch.name} makes of registers"
+        return f"products of {shape.dtype}, which no instruction of {arch.name} makes of registers"
+    if (why := prologue_refusal(shape)) is not None:
+        return why
     warps = ("warps_down", "warps_across")
     f = BroughtFacts(shape, arch, warps, lambda down, across: down * across * WARP_THREADS, (TILE_ROWS, TILE_COLUMNS))
     knobs = (*f.knobs((1, 2, 4, 8, 16)), *(Knob(name, WARPS) for name in warps), math_knob(fusion))
