@@ -6,8 +6,9 @@ raster, raster_group   tiles in order: strips of so many tile rows, or tile colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -52,16 +53,6 @@ class BroughtFacts:
         """Elements along k of a stage: a line of the narrower operand."""
         return stage_depth(self.shape)
 
-    @property
-    def lines(self) -> tuple[int, int]:
-        """Elements of a line of a tile of each operand."""
-        left, right = (SMEM_LINE_BYTES // side.dtype.nbytes for side in self.shape.sides)
-        return left, right
-
-    @property
-    def is_k_major(self) -> tuple[bool, bool]:
-        return self.shape.left.major == K, self.shape.right.major == K
-
     def knobs(self, groups: Sequence[int]) -> tuple[Knob, ...]:
         """How tiles come, in how many stages, and in which order. `groups`: of tile rows or columns."""
         copied = all(side.word_bytes in CP_ASYNC_BYTES for side in self.shape.sides)
@@ -88,27 +79,30 @@ class BroughtFacts:
         """Whole lines, words, strips; stages that fit."""
         return [*self._tiles(), *self._stages(), *self._order()]
 
-    def _tile(self, rows: Any, columns: Any) -> tuple[tuple[Any, ProductOperand], tuple[Any, ProductOperand]]:
+    def _tile(self, rows: Any, columns: Any) -> Iterator[tuple[Any, ProductOperand]]:
         """Bytes of a stage of each operand."""
-        left, right = self.shape.sides
-        return (rows * self.k * left.dtype.nbytes, left), (columns * self.k * right.dtype.nbytes, right)
+        for extent, of in ((rows, self.shape.rows), (columns, self.shape.columns)):
+            yield from ((extent * self.k * side.dtype.nbytes, side) for side in of)
+
+    def _least(self, sides: Sequence[ProductOperand]) -> int:
+        """What a tile has at least, and a multiple of, along the dimension of these operands: lines of those whose rows
+        lie side by side."""
+        return max((SMEM_LINE_BYTES // side.dtype.nbytes for side in sides if side.major != K), default=1)
 
     def _tiles(self) -> list[Constraint]:
-        majors = self.is_k_major
-        least = [max(of[0], 0 if k else n) for of, k, n in zip(self.tiles, majors, self.lines, strict=True)]
+        lines = self._least(self.shape.rows), self._least(self.shape.columns)
+        least = [max(of[0], line) for of, line in zip(self.tiles, lines, strict=True)]
 
         def words(load: Any, rows: Any, columns: Any, one: Any, other: Any) -> Any:
             threads = self.count(one, other)
             whole = [n % (side.word_bytes * threads) == 0 for n, side in self._tile(rows, columns)]
-            return (load == TMA) | (whole[0] & whole[1])
+            return (load == TMA) | reduce(np.logical_and, whole)
 
         return [
             Constraint(
                 "product_tiles_are_whole_lines",
                 TILE,
-                lambda *sizes: np.logical_and(
-                    *(k | (n % line == 0) for n, k, line in zip(sizes, majors, self.lines, strict=True))
-                ),
+                lambda rows, columns: (rows % lines[0] == 0) & (columns % lines[1] == 0),
                 "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
             ),
             Constraint(

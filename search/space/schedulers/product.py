@@ -82,14 +82,16 @@ class _ProductTrace:
         facts = ProductFacts(found, self.sm_count)
         self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
         self.accumulators = int(facts.accumulators(self.consumers, p["tile_rows"], p["tile_columns"]))
-        sides = (found.left, found.right)
+        sides = (found.rows, found.columns)
         self.of_rows, self.of_columns = reversed(sides) if self.swap else sides
+        self.operands = tuple(side.name for side in found.sides)
+        self.more = found.tensors[1:]
         self.pairs = (found.m_dims if self.swap else found.n_dims)[-1]
 
     def build(self) -> ScheduleTrace:
         b, p = self.b, self.point
         loaded, registers = cache_registers(b)
-        operands = (self.of_rows.name, self.of_columns.name)
+        operands = self.operands
         beside = [name for name in loaded if name not in operands]
         outputs = b.sf.outputs
         staged = [send(b, name, TMA) for name in outputs] if p["store"] == TMA else []
@@ -110,9 +112,11 @@ class _ProductTrace:
         pre = tiles.loops(b, self.shape)
         others = tuple(op.output for op in b.sf.ops if op.output != self.shape.tensor)
         b.do(steps.Propagate(self.shape.tensor, others))
-        for own, side in ((1, self.of_rows), (2, self.of_columns)):
-            boxes(b, side, side.name, pre, own, (P.UNROLL, P.BULK, P.BULK))
-        result = [name for name in others if name not in operands and not (staged and name in outputs)]
+        for own, sides in ((1, self.of_rows), (2, self.of_columns)):
+            for side in sides:
+                boxes(b, side, side.name, pre, own, (P.UNROLL, P.BULK, P.BULK))
+        apart = (*operands, *self.more, *(outputs if staged else ()))
+        result = [name for name in others if name not in apart]
         self.fragments(pre, result, staged)
         self.types_of(pre, result, beside, staged)
         for name, shared in zip(outputs, staged, strict=False):
@@ -141,6 +145,8 @@ class _ProductTrace:
         b.reorder(tv, [*range(at + 1), *(at + i for i in (1, 2, 3, 5, 8, 10, 6, 7, 4, 9, 11))])
         b.merge(tv, at + 3, 3)
         b.parallelize(tv, [*pre, P.SERIAL, self.group_type, P.UNROLL, P.TIDX, P.UNROLL, *[P.MMA] * 5])
+        if self.more:
+            b.do(steps.Propagate(tv, self.more), steps.ParallelizeLike(tv, self.more))
         b.do(steps.Propagate(tv, tuple(result)))
         in_matrices = self.is_in_matrices(staged)
 
@@ -204,12 +210,12 @@ class _ProductTrace:
         """Each as deep as its readers' loops are its own."""
         b, at = self.b, len(pre)
         lane = len(b.tensor(registers[0]).loop) - 1
-        b.inline((self.shape.tensor,), at - (self.consumers == PING_PONG))
+        b.inline(self.shape.tensors, at - (self.consumers == PING_PONG))
         b.inline(staged, at + 1)
         between = [name for name in result if name not in (*beside, *staged, *registers, *b.sf.outputs)]
         inline_body(b, between, registers, lane)
         b.inline(beside, lane)
-        b.inline((self.of_rows.name, self.of_columns.name), at + 1)
+        b.inline(self.operands, at + 1)
 
     # The rings -------------------------------------------------------------------------------------------------------
 
@@ -217,10 +223,11 @@ class _ProductTrace:
         """Rings of both operands, filled by warps of their own."""
         b, p = self.b, self.point
         if p["in_flight"]:
-            b.do(steps.ProductsInFlight(self.shape.tensor, p["in_flight"]))
+            for name in self.shape.tensors:
+                b.do(steps.ProductsInFlight(name, p["in_flight"]))
         if p["paired"] != NONE:
-            shared = self.of_columns if p["paired"] == ROWS else self.of_rows
-            b.do(steps.Multicast(shared.name))
+            for shared in self.of_columns if p["paired"] == ROWS else self.of_rows:
+                b.do(steps.Multicast(shared.name))
         options: dict[str, Any] = {
             "kind": BufferKind.WARP_SPECIALIZED,
             "on": P.TIDX if self.consumers == SINGLE else P.TIDY,
@@ -228,5 +235,5 @@ class _ProductTrace:
         if self.consumers != SINGLE:
             few = self.accumulators < _MANY_REGISTERS
             options["registers"] = (_PRODUCER_REGISTERS, 232) if few else (SETMAXNREG_LEAST, 240)
-        for side in (self.of_rows, self.of_columns):
-            b.do(steps.CircularBuffer(side.name, p["stages"], -1, **options))
+        for name in self.operands:
+            b.do(steps.CircularBuffer(name, p["stages"], -1, **options))

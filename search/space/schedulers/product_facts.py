@@ -32,14 +32,14 @@ class ProductOutput:
 
 @dataclass(frozen=True, slots=True)
 class ProductShape:
-    """A contraction: the tensor that it makes, the dtype of what it multiplies, its operands, the dimensions of the
-    space by their role and how long they are together, and the outputs. `beside`: inputs that are read for each element
-    of the result."""
+    """Contractions over one space: the tensors that they make, the dtype of what they multiply, the operands that rows
+    of the result vary along and those that columns do, the dimensions of the space by their role and how long they are
+    together, and the outputs. `beside`: inputs that are read for each element of the result."""
 
-    tensor: str
+    tensors: tuple[str, ...]
     dtype: DType
-    left: ProductOperand
-    right: ProductOperand
+    rows: tuple[ProductOperand, ...]
+    columns: tuple[ProductOperand, ...]
     batch_dims: tuple[int, ...]
     m_dims: tuple[int, ...]
     n_dims: tuple[int, ...]
@@ -51,44 +51,55 @@ class ProductShape:
     beside: tuple[str, ...]
 
     @property
-    def sides(self) -> tuple[ProductOperand, ProductOperand]:
-        return self.left, self.right
+    def tensor(self) -> str:
+        """The first product, which the loops of the others follow."""
+        return self.tensors[0]
+
+    @property
+    def sides(self) -> tuple[ProductOperand, ...]:
+        """All operands."""
+        return (*self.rows, *self.columns)
 
     @property
     def is_plain(self) -> bool:
         """Whether inputs are multiplied as they are."""
-        return not self.left.chain and not self.right.chain
+        return not any(side.chain for side in self.sides)
 
 
 def product_shape(sf: ScheduledFusion) -> ProductShape | str:
-    """What there is of an unscheduled fusion; a reason, in a sentence, for one that the scheduler does not take."""
+    """What there is of an unscheduled fusion; a reason, in a sentence, for one that no scheduler of products takes."""
     made = [op for op in sf.ops if op.kind in CONTRACTIONS]
-    if len(made) != 1:
-        return "no product of matrices" if not made else f"{len(made)} products of matrices in one kernel"
-    (op,) = made
-    if any(other.kind in REDUCTIONS and other is not op for other in sf.ops):
+    if not made:
+        return "no product of matrices"
+    if any(op.kind in REDUCTIONS - CONTRACTIONS for op in sf.ops):
         return "a reduction beside a product of matrices"
-    t, names = sf.tensor(op.output), op.tensor_inputs
-    varies = [{d for d, a in enumerate(sf.tensor(x).logical) if not a.is_broadcast} for x in names]
-    last = len(t.logical) - 1
-    extents = tuple(a.extent for a in t.logical)
+    if any(other.output in _before(sf, op) for op in made for other in made):
+        return "a product of matrices of which one is a product"
+    logical = sf.tensor(made[0].output).logical
+    last = len(logical) - 1
+    extents = tuple(a.extent for a in logical)
     long = [d for d in range(last) if extents[d] > 1]
-    batch = tuple(d for d in long if all(d in of for of in varies))
-    m_dims, n_dims = (tuple(d for d in long if d in of and d not in batch) for of in varies)
+    roles = {_roles(sf, op, long) for op in made}
+    if len(roles) != 1:
+        return "products of matrices of different dimensions"
+    ((batch, m_dims, n_dims),) = roles
     if set(long) - {*batch, *m_dims, *n_dims}:
         return "a dimension of the product that no operand has"
-    left, right = (operand_of(sf, x, (batch, own, (last,))) for x, own in zip(names, (m_dims, n_dims), strict=True))
-    if isinstance(left, str) or isinstance(right, str):
-        return left if isinstance(left, str) else str(right)
-    beside = _beside(sf, op, {*left.names, *right.names})
+    sides: tuple[list[ProductOperand], list[ProductOperand]] = ([], [])
+    for op in made:
+        for name, own, found in zip(op.tensor_inputs, (m_dims, n_dims), sides, strict=True):
+            side = operand_of(sf, name, (batch, own, (last,)))
+            if isinstance(side, str):
+                return side
+            found += [side] if side not in found else []
+    beside = _beside(sf, {name for of in sides for side in of for name in side.names})
     if isinstance(beside, str):
         return beside
-    outputs = tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs)
     return ProductShape(
-        tensor=t.name,
-        dtype=sf.tensor(names[0]).dtype,
-        left=left,
-        right=right,
+        tensors=tuple(op.output for op in made),
+        dtype=sf.tensor(made[0].tensor_inputs[0]).dtype,
+        rows=tuple(sides[0]),
+        columns=tuple(sides[1]),
         batch_dims=batch,
         m_dims=m_dims,
         n_dims=n_dims,
@@ -96,9 +107,32 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
         m=prod(extents[d] for d in m_dims),
         n=prod(extents[d] for d in n_dims),
         k=extents[last],
-        outputs=outputs,
+        outputs=tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs),
         beside=beside,
     )
+
+
+_Dims = tuple[int, ...]
+
+
+def _roles(sf: ScheduledFusion, op: TensorOp, long: list[int]) -> tuple[_Dims, _Dims, _Dims]:
+    """Of the dimensions of several places, those of both operands, of the left one alone, and of the right one."""
+    varies = [{d for d, a in enumerate(sf.tensor(x).logical) if not a.is_broadcast} for x in op.tensor_inputs]
+    batch = tuple(d for d in long if all(d in of for of in varies))
+    m, n = (tuple(d for d in long if d in of and d not in batch) for of in varies)
+    return batch, m, n
+
+
+def _before(sf: ScheduledFusion, op: TensorOp) -> set[str]:
+    """What an operator's operands are made of, these among them."""
+    found, waiting = set[str](), list(op.tensor_inputs)
+    while waiting:
+        name = waiting.pop()
+        made = sf.producer(name)
+        if name not in found and made is not None:
+            found.add(name)
+            waiting += made.tensor_inputs
+    return found
 
 
 def _output(
@@ -118,12 +152,12 @@ def _output(
     return ProductOutput(name, t.dtype, mapped(m, n), mapped(n, m))
 
 
-def _beside(sf: ScheduledFusion, product: TensorOp, operands: set[str]) -> tuple[str, ...] | str:
-    """The inputs that are read beside the product's operands; a reason where what is done with its result is more than
+def _beside(sf: ScheduledFusion, operands: set[str]) -> tuple[str, ...] | str:
+    """The inputs that are read beside the operands; a reason where what is done with results is more than
     elementwise."""
     found: dict[str, None] = {}
     for op in sf.ops:
-        if op is product or op.output in operands:
+        if op.kind in CONTRACTIONS or op.output in operands:
             continue
         if op.kind not in POINTWISE | VIEWS and op.kind is not OpKind.COPY:
             return f"operator {op.kind} beside a product of matrices"

@@ -85,8 +85,9 @@ class ProductFacts:
         return np.where(consumers == COOPERATIVE, tile_rows // 2, tile_rows)
 
     def accumulators(self, consumers: Any, tile_rows: Any, tile_columns: Any) -> Any:
-        """Registers of a thread that hold its part of the result."""
-        return self.rows_of_a_group(consumers, tile_rows) * tile_columns // WARPGROUP_THREADS
+        """Registers of a thread that hold its part of all results."""
+        held = self.rows_of_a_group(consumers, tile_rows) * tile_columns // WARPGROUP_THREADS
+        return len(self.shape.tensors) * held
 
     def tiles_rows(self, swap: Any, tile_rows: Any) -> Any:
         return -(-self.rows(swap) // tile_rows)
@@ -101,12 +102,14 @@ class ProductFacts:
         return np.where(store == TMA, tiles * tile_rows * store_columns * nbytes, 0)
 
     def block_bytes(
-        self, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, store_columns: Any
+        self, swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
     ) -> Any:
         """Shared memory of a block."""
-        operands = (rows + columns) * lines * SMEM_LINE_BYTES * stages
-        staged = self.staging_bytes(consumers, rows, store, store_columns)
-        return operands + staged + BARRIER_BYTES * (4 * stages + 2)
+        tiles = np.where(swap, len(self.shape.columns), len(self.shape.rows)) * rows
+        tiles = tiles + np.where(swap, len(self.shape.rows), len(self.shape.columns)) * columns
+        operands = tiles * lines * SMEM_LINE_BYTES * stages
+        staged = self.staging_bytes(consumers, rows, store, wide)
+        return operands + staged + BARRIER_BYTES * (2 * len(self.shape.sides) * stages + 2)
 
 
 def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
@@ -173,15 +176,18 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         most = np.where(consumers == SINGLE, arch.max_registers_per_thread, SHARED_REGISTERS)
         return f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS <= most
 
-    def memory(consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any) -> Any:
-        needed = f.block_bytes(consumers, rows, columns, lines, stages, store, wide)
+    def memory(
+        swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
+    ) -> Any:
+        needed = f.block_bytes(swap, consumers, rows, columns, lines, stages, store, wide)
         return needed <= arch.smem_per_block_optin_bytes
 
     def resident(
-        blocks: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
+        blocks: Any, swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
     ) -> Any:
         needed = (
-            f.block_bytes(consumers, rows, columns, lines, stages, store, wide) + arch.smem_reserved_per_block_bytes
+            f.block_bytes(swap, consumers, rows, columns, lines, stages, store, wide)
+            + arch.smem_reserved_per_block_bytes
         )
         held = f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS
         threads = 2 * WARPGROUP_THREADS
@@ -190,7 +196,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
 
     def major(swap: Any, rows: Any, columns: Any) -> Any:
         line = SMEM_LINE_BYTES // f.nbytes
-        left, right = f.shape.left.major == K, f.shape.right.major == K
+        left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
         of_rows = np.where(swap, right, left) | (rows % line == 0)
         of_columns = np.where(swap, left, right) | (columns % line == 0)
         return of_rows & of_columns
@@ -222,13 +228,23 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         ),
         Constraint(
             "shared_memory_fits_the_block",
-            ("consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
+            ("swap", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
             memory,
             "Stages, and what waits to be stored, fit the shared memory of a block.",
         ),
         Constraint(
             "persistent_blocks_are_resident",
-            ("blocks_per_sm", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
+            (
+                "blocks_per_sm",
+                "swap",
+                "consumers",
+                "tile_rows",
+                "tile_columns",
+                "k_lines",
+                "stages",
+                "store",
+                "store_columns",
+            ),
             resident,
             "Two blocks of one group that computes, of few registers and stages, share a multiprocessor.",
         ),

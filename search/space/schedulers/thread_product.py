@@ -59,7 +59,7 @@ class ThreadProduct:
         b, p = TraceBuilder(fusion, point[MATH]), point
         shape = product_shape(b.sf)
         assert isinstance(shape, ProductShape), "refused fusions have no points"
-        sides, tv = {side.name: side for side in (shape.left, shape.right)}, shape.tensor
+        sides, tv = {side.name: side for side in shape.sides}, shape.tensor
         brought = Brought(p["load"], ((P.TIDY, p["threads_down"]), (P.TIDX, p["threads_across"])))
         loaded, registers = cache_registers(b)
         beside = [name for name in loaded if name not in sides]

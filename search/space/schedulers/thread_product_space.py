@@ -47,8 +47,8 @@ def thread_product_space(fusion: Fusion, arch: Arch) -> Space | str:
 
 def _threads(f: BroughtFacts) -> list[Constraint]:
     def registers(load: Any, rows: Any, columns: Any, down: Any, across: Any) -> Any:
-        operands = (rows // down + columns // across) * WORD_ELEMS
-        needed = rows * columns // f.count(down, across)
+        operands = (len(f.shape.rows) * (rows // down) + len(f.shape.columns) * (columns // across)) * WORD_ELEMS
+        needed = len(f.shape.tensors) * rows * columns // f.count(down, across)
         needed = needed + np.maximum(operands, f.passing(load, rows, columns, f.count(down, across)))
         return needed + BESIDE_ACCUMULATORS <= launchable_registers(f.arch, f.count(down, across))
 

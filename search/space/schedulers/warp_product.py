@@ -77,7 +77,8 @@ class _WarpProductTrace:
         found = product_shape(self.b.sf)
         assert isinstance(found, ProductShape), "refused fusions have no points"
         self.shape = found
-        self.sides = {found.left.name: found.left, found.right.name: found.right}
+        self.sides = {side.name: side for side in found.sides}
+        self.more = found.tensors[1:]
         self.nbytes = found.dtype.nbytes
         p = self.point
         threads = ((P.TIDZ, p["warps_down"]), (P.TIDY, p["warps_across"]), (P.TIDX, WARP_THREADS))
@@ -101,17 +102,17 @@ class _WarpProductTrace:
         pre = tiles.loops(b, self.shape)
         held = tuple(name for side in self.sides.values() for name in self.fragment(side))
         brought = tuple(dict.fromkeys((*self.sides, *map(self.brought.shared, self.sides))))
-        result = tuple(op.output for op in b.sf.ops if op.output not in (tv, *brought, *held))
-        b.do(steps.Propagate(tv, (*brought, *held, *result)))
-        for own, side in enumerate(self.sides.values(), 1):
-            self.brought.cut(b, side, pre, own)
+        result = tuple(op.output for op in b.sf.ops if op.output not in (*self.shape.tensors, *brought, *held))
+        b.do(steps.Propagate(tv, (*brought, *held, *self.more, *result)))
+        for side in self.sides.values():
+            self.brought.cut(b, side, pre, 1 if side in self.shape.rows else 2)
         self.pieces(held, result)
-        for side, cut in zip(self.sides.values(), (self.left_fragment, self.right_fragment), strict=True):
-            b.alike(self.fragment(side), cut)
+        for side in self.sides.values():
+            b.alike(self.fragment(side), self.left_fragment if side in self.shape.rows else self.right_fragment)
             self.loads(side)
         beside = [name for name in loaded if name in result]
         self.registers(result, beside)
-        b.inline((tv,), 1)
+        b.inline(self.shape.tensors, 1)
         between = [name for name in result if name not in (*beside, *registers, *b.sf.outputs)]
         inline_body(b, between, registers, 7)
         b.inline(beside, 7)
@@ -160,7 +161,7 @@ class _WarpProductTrace:
         k; else by lanes, words along k. What is computed of it follows."""
         b, tv = self.b, f"{side.name}_f"
         pre = [P.BIDX, P.SERIAL, P.UNROLL, P.TIDZ, P.TIDY, P.TIDX]
-        count = 2 if side is self.shape.right and self.across % _PAIR else 3
+        count = 2 if side in self.shape.columns and self.across % _PAIR else 3
         others = len(b.tensor(tv).loop) - len(pre) - count
         if not side.chain and (self.nbytes == 2 or (self.nbytes == 1 and side.major == K)):
             b.merge(tv, len(pre) + others, count)
@@ -206,6 +207,8 @@ class _WarpProductTrace:
         b.merge(tv, 5)
         inside = [P.TIDZ, P.TIDY, P.TIDX, P.UNROLL, P.UNROLL]
         b.parallelize(tv, [P.BIDX, P.SERIAL, P.UNROLL, *inside, P.MMA, P.MMA, P.MMA])
+        if self.more:
+            b.do(steps.Propagate(tv, self.more), steps.ParallelizeLike(tv, self.more))
         b.do(steps.Propagate(tv, result))
         pairs = [x for x in (*beside, *b.sf.outputs) if x in result and lies_in_pairs(b.sf, x, self.shape.n_dims[-1])]
         types = [P.BIDX, *inside, P.UNROLL, P.UNROLL]

@@ -56,8 +56,10 @@ def warp_product_space(fusion: Fusion, arch: Arch) -> Space | str:
 def _warps(f: BroughtFacts) -> list[Constraint]:
     def registers(load: Any, rows: Any, columns: Any, down: Any, across: Any) -> Any:
         threads = f.count(down, across)
-        operands = rows // (MMA_SYNC_ROWS * down) * _LEFT_WORDS + columns // (MMA_SYNC_COLUMNS * across) * _RIGHT_WORDS
-        needed = rows * columns // threads + np.maximum(operands, f.passing(load, rows, columns, threads))
+        left = len(f.shape.rows) * (rows // (MMA_SYNC_ROWS * down)) * _LEFT_WORDS
+        right = len(f.shape.columns) * (columns // (MMA_SYNC_COLUMNS * across)) * _RIGHT_WORDS
+        held = len(f.shape.tensors) * rows * columns // threads
+        needed = held + np.maximum(left + right, f.passing(load, rows, columns, threads))
         return needed + BESIDE_ACCUMULATORS <= launchable_registers(f.arch, threads)
 
     return [
