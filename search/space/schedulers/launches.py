@@ -32,10 +32,12 @@ from search.launches import (
     merging_helps,
     nested_folds,
     part_of,
+    product_factors,
     program_trace,
     raise_permutes,
     runs_last,
     split_factors,
+    split_products,
     split_reductions,
 )
 from search.space.constraints import Constraint
@@ -64,6 +66,9 @@ MERGED = "merged"
 
 RAISED = "raised"
 """In names of launches, perhaps of one, of a fusion whose permutes come before its reductions."""
+
+SUMS = "sums"
+"""How names begin of launches that sum products in parts."""
 
 STORED = "stored"
 """In names of launches that store operands of products which others compute as they multiply."""
@@ -238,6 +243,10 @@ def _programs(fusion: Fusion, card: Card, *, is_single: bool) -> Iterator[tuple[
         yield RUNS, runs
     for groups in group_counts(nested or fusion, card.sm_count):
         yield f"{GROUPS}{groups}", in_groups(nested or fusion, groups)
+    for factor in product_factors(fusion, card):
+        split = split_products(fusion, factor, card)
+        assert split is not None, "there is a product that is split so"
+        yield f"{SUMS}{factor}", split
     merged = merged_dims(fusion) if merging_helps(fusion, card) else None
     for how, base in (("", fusion), (f"{RUNS}-", runs), (f"{MERGED}-", merged)):
         if base is None:
