@@ -99,6 +99,14 @@ MATRIX_BYTES = (4, 8, 16)
 STMATRIX_CAPABILITY = (9, 0)
 """The first that has stmatrix (PTX, stmatrix: target architecture)."""
 
+MMA_K_BYTES = 32
+"""Of the dimension that is summed along, what one dense instruction of the tensor cores takes (PTX ISA, shapes of
+wgmma.mma_async, mma.sync and tcgen05.mma)."""
+
+WGMMA_ROWS = 64
+MMA_SYNC_ROWS, MMA_SYNC_COLUMNS = 16, 8
+"""Of the result of one instruction (PTX ISA, shapes of wgmma.mma_async, mma.m16n8k16)."""
+
 TMEM_LANES = 128
 TMEM_COLUMNS = 512
 TMEM_COLUMN_BITS = 32

@@ -202,6 +202,10 @@ _BARRIERS = re.compile(r"used (\d+) barriers")
 _SMEM = re.compile(r"(\d+) bytes smem")
 
 
+_SERIALIZED = re.compile(r"\(C75(1[0-9]|20)\)")
+"""Messages of ptxas on wgmma.mma_async, C7510 to C7520."""
+
+
 def parse_resources(log: str) -> dict[str, KernelResources]:
     """Resources of each kernel in the output of `--ptxas-options=-v`, by entry name.
 
@@ -224,6 +228,12 @@ def parse_resources(log: str) -> dict[str, KernelResources]:
                 barriers=_first_int(_BARRIERS, match["rest"]),
             )
     return found
+
+
+def serialized_products(log: str) -> tuple[str, ...]:
+    """What ptxas says of products that wait for one another, each of its lines once: their registers are read or
+    written between them, or control flow is in the way. They take three times as long."""
+    return tuple(dict.fromkeys(line.strip() for line in log.splitlines() if _SERIALIZED.search(line)))
 
 
 def _first_int(pattern: re.Pattern[str], text: str) -> int:

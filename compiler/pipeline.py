@@ -17,6 +17,7 @@ from compiler.legality.rules import Schedule
 from compiler.lower.kernel_ir import BulkLoad, BulkStore, CopyAsync, GlobalLoad, GlobalStore, Kernel
 from compiler.lower.lists import over_lists
 from compiler.lower.lower import lower_facts
+from compiler.lower.through_registers import with_operands_loaded
 from compiler.lower.traversal import walk
 from compiler.nvrtc import Compiled
 from compiler.schedule.scratch import Buffer, scratch_buffers
@@ -145,7 +146,7 @@ def lowered(trace: Trace, arch: Arch) -> tuple[GeneratedLaunch, ...]:
     if trace.fusion.is_list and isinstance(trace, ProgramTrace):
         raise Unsupported("a fusion over lists in several launches", "Split it into fusions that one kernel holds.")
     for one in launches_of(trace):
-        schedule = Schedule(one.trace.scheduled, arch)
+        schedule = Schedule(with_operands_loaded(one.trace.scheduled), arch)
         violations = check(schedule)
         if violations:
             raise IllegalSchedule(violations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -16,6 +17,7 @@ from compiler.analysis.memory.smem import SharedMemoryPlan, plan_shared_memory
 from compiler.analysis.memory.smem_bytes import SharedBytes, shared_bytes
 from compiler.analysis.memory.tile_placement import TilePlacement, place_run, place_tile
 from compiler.analysis.memory.vectorize import VectorAccess, vector_accesses
+from compiler.analysis.mma.product import MmaProduct, infer_products
 from compiler.analysis.sync.circular_buffer import CircularBuffers, circular_buffers
 from compiler.analysis.sync.sync import SyncNeeds, sync_of
 from compiler.analysis.tma.bulk_run import BulkRun, infer_bulk_run
@@ -127,6 +129,11 @@ class Facts:
         return max((c.swizzle for c in self.tensor_maps.values() if c.shared_tensor.name == shared), default=0)
 
     @cached_property
+    def products(self) -> Mapping[str, MmaProduct]:
+        """By name: the tensors that tensor cores make."""
+        return infer_products(self.sf, self.indexing, self.swizzle_span)
+
+    @cached_property
     def folds(self) -> dict[str, Fold]:
         """By name: the reductions in which threads or blocks fold together."""
         return infer_folds(self.sf, self.indexing.nest)
@@ -145,5 +152,10 @@ class Facts:
     def smem(self) -> SharedMemoryPlan:
         threads = prod(self.indexing.nest.block())
         return plan_shared_memory(
-            self.sf, self.swizzle_span, tuple(self.folds.values()), threads, tuple(self.scans.values())
+            self.sf,
+            self.swizzle_span,
+            tuple(self.folds.values()),
+            threads,
+            tuple(self.scans.values()),
+            self.indexing.nest.turns,
         )

@@ -19,6 +19,7 @@ from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, in
 from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
 from compiler.emit.lists import TABLE, chunk_of_list, table_type
+from compiler.emit.mma import by_tensor_cores, function_of, instructions_of
 from compiler.emit.pieces import pieces
 from compiler.emit.selects import folded_under
 from compiler.emit.tensor_memory import on_tensor_memory
@@ -58,6 +59,7 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     at_lane,
 )
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, WaitMma
 from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -104,6 +106,7 @@ def emit_launches(kernels: Sequence[Kernel]) -> str:
         *(["struct alignas(64) TensorMap { u8 bytes[128]; };\n"] if any(k.tensor_maps for k in kernels) else []),
         *([f"{_index_type(kernels[0])}\n"] if len(widths) == 1 else []),
         *(f"{table_type(k.table)}\n" for k in kernels if k.table is not None),
+        *(f"{function_of(i)}\n" for i in instructions_of(s for k in kernels for s in k.body)),
     ]
     for kernel, name in zip(kernels, entries(len(kernels)), strict=True):
         lines += [
@@ -171,6 +174,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= pieces_for_folds(s.kind, s.target.dtype)
             case Opaque():
                 used.add("opaque")
+            case ClusterArrive(releases=True):
+                used |= {"wgmma_cluster", "shared"}
             case RemoteStore() | ClusterArrive() | ClusterWait():
                 used |= {"cluster", "shared"}
             case TmaLoad() | BulkLoad() if s.blocks > 1:
@@ -181,8 +186,10 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used |= {"mbarrier", "shared", "tma", "elect"}
             case AddBytes() | SyncPart() | SetRegisters():
                 used |= {"roles", "shared"}
+            case Arrive() if s.blocks > 1:
+                used |= {"mbarrier", "shared", "wgmma_cluster"}
             case Arrive():
-                used |= {"mbarrier", "shared"}
+                used |= {"wgmma" if s.by_mma else "mbarrier", "shared"}
             case Elected():
                 used.add("elect")
             case Loop() if gathers_bytes(s):
@@ -191,6 +198,10 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 pass
             case TmemCopy() | TmemShift() | TmemCommit():
                 used.add("tmem_copy")
+            case Mma():
+                used.add("mma_sync")
+            case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+                used |= {"wgmma", "shared"}
             case _:
                 used |= {"tmem", "shared"}
     return used
@@ -232,6 +243,8 @@ def _prologue(kernel: Kernel) -> list[str]:
     if kernel.smem_bytes:
         lines.append(f"  extern __shared__ __align__({kernel.smem_align}) u8 shared_memory[];")
         lines.append("  const u32 smem = ft_shared_address(shared_memory);")
+    if any(isinstance(s, MmaAsync) for s in walk(kernel.body)):
+        lines.append("  const u32 matrices = ft_matrix_address(smem);")
     return lines
 
 
@@ -310,6 +323,8 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             nbytes = s.width * s.source.dtype.nbytes
             there = f"{_shared(s.target)}, {_barrier(s.barrier)}, {total(s.rank)}"
             return [f"ft_store_remote<{nbytes}>({there}, &{reg(s.source)});"]
+        case ClusterArrive(releases=True):
+            return ["ft_cluster_depart();"]
         case ClusterArrive():
             return ["ft_cluster_arrive();"]
         case ClusterWait():
@@ -333,10 +348,13 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return [f"ft_mbarrier_expect_tx({_barrier(s.barrier)}, {s.nbytes}u);"]
         case AddBytes():
             return [f"ft_mbarrier_add_bytes({_barrier(s.barrier)}, {s.nbytes}u);"]
+        case Arrive(by_mma=True):
+            blocks = f"_in_blocks<{s.blocks}u>" if s.blocks > 1 else ""
+            return [f"ft_mma_free_by_warp{blocks}({_barrier(s.barrier)});"]
         case Arrive():
             return [f"ft_mbarrier_free{'_by_warp' if s.of_warp else ''}({_barrier(s.barrier)});"]
         case SyncPart():
-            return [f"ft_sync_part({s.number}u, {s.threads}u);"]
+            return [f"ft_sync_part({total(s.group + s.number)}, {s.threads}u);"]
         case SetRegisters():
             return [f"ft_{'raise' if s.more else 'lower'}_registers<{s.count}u>();"]
         case WaitBarrier():
@@ -349,6 +367,8 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_commit();"]
         case WaitStores():
             return ["ft_bulk_wait_read<0>();"]
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+            return [by_tensor_cores(s)]
         case _:
             return [on_tensor_memory(s)]
 

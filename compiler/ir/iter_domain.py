@@ -22,7 +22,7 @@ class ParallelType(StrEnum):
 
     CLUSTER: the blocks of one thread-block cluster, neighbours in x (CUDA guide, thread block clusters); what they fold
     together they exchange through distributed shared memory. DIDX, DIDY, DIDZ: devices, each of which has all of its
-    memories to itself (nvFuser, parallel types).
+    memories to itself (nvFuser, parallel types). MMA: one instruction of the tensor cores takes the whole axis.
     """
 
     SERIAL = "Serial"
@@ -30,6 +30,7 @@ class ParallelType(StrEnum):
     UNSWITCH = "Unswitch"
     VECTORIZE = "Vectorize"
     BULK = "Bulk"
+    MMA = "Mma"
     BIDX = "BIDx"
     BIDY = "BIDy"
     BIDZ = "BIDz"

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value, dense_strides
-from compiler.ir.ops import COMPARE, FOLDS, PRODUCTS, ROUNDING_FOLDS, SCANS, SUMS, MathGrade, OpKind
+from compiler.ir.ops import COMPARE, CONTRACTIONS, FOLDS, PRODUCTS, ROUNDING_FOLDS, SCANS, SUMS, MathGrade, OpKind
 
 GRADES = tuple(MathGrade)
 """The more exact ones first."""
@@ -178,7 +178,11 @@ def _decides(reader: Op, dtypes: Mapping[str, DType], decides: Mapping[str, bool
 
 def _narrows(reader: Op, dtypes: Mapping[str, DType], is_narrow: Mapping[str, bool]) -> bool:
     """True if what the reader makes of a value is rounded to 16 or 8 bits before it is summed, compared or stored."""
-    return reader.kind not in FOLDS | SCANS | COMPARE and dtypes[reader.output].is_float and is_narrow[reader.output]
+    return (
+        reader.kind not in FOLDS | SCANS | COMPARE | CONTRACTIONS
+        and dtypes[reader.output].is_float
+        and is_narrow[reader.output]
+    )
 
 
 def _limit(kind: OpKind, dtype: DType, decides: bool, is_narrow: bool) -> MathGrade:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value
-from compiler.ir.ops import FOLDS
+from compiler.ir.ops import CONTRACTIONS, FOLDS
 
 
 def distinct_bytes(value: Value) -> int:
@@ -53,6 +53,8 @@ def read_elements(fusion: Fusion) -> dict[str, int]:
 
 def taken(op: Op, of_result: int, result: int, operand: int) -> int:
     """Elements of an operand of `operand` elements that `of_result` of the `result` elements take."""
+    if op.kind in CONTRACTIONS:
+        return operand  # of a row of the result, a row of the first operand and all of the second
     if op.kind in FOLDS:
         return -(-of_result * operand // max(1, result))
     return min(of_result, operand)  # one each, of pointwise operators and index maps; a part of a cat is no larger

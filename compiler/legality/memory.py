@@ -9,8 +9,8 @@ from compiler.analysis.memory.smem_bytes import allocated_loop_axes
 from compiler.copies.instruction import joined
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import OpKind
-from compiler.ir.tensor import CopyVia
+from compiler.ir.ops import CONTRACTIONS, POINTWISE, OpKind
+from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.legality.rules import Schedule, model_rule
 
 _L, _T = MemoryType.LOCAL, MemoryType.TENSOR
@@ -20,9 +20,9 @@ _L, _T = MemoryType.LOCAL, MemoryType.TENSOR
 def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Violation]:
     """Bulk copies move data between global and shared memory, cp.async from global to shared memory, ldmatrix from
     shared memory to registers and stmatrix back, tensor-memory stores and loads between registers and tensor memory,
-    tiles from shared to tensor memory, and shifts inside it;
-    each only copies, and a multicast repeats what it copies along a broadcast. Any other operator reads and writes
-    everything but tensor memory. (PTX ISA, cp.async.bulk, cp.async, ldmatrix, stmatrix, tcgen05)"""
+    tiles from shared to tensor memory, and shifts inside it; each only copies; a multicast, and what brings an operand
+    of a contraction, repeats what it copies along a broadcast. Any other operator reads and writes everything but
+    tensor memory. (PTX ISA, cp.async.bulk, cp.async, ldmatrix, stmatrix, tcgen05)"""
     for op in s.sf.ops:
         rule, where = "copies_join_the_memories_of_their_instruction", f"{op.output} (via {op.via})"
         memories = [s.sf.tensor(name).memory for name in op.tensor_inputs]
@@ -36,13 +36,28 @@ def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Viola
                     "st_tmem or ld_tmem",
                     "Move data between registers and tensor memory by st_tmem and ld_tmem alone.",
                 )
-        elif op.kind not in (OpKind.COPY, OpKind.PERMUTE) and not (op.multicasts and op.kind is OpKind.BROADCAST_TO):
+        elif op.kind not in (OpKind.COPY, OpKind.PERMUTE) and not _may_repeat(s, op):
             yield Violation(rule, where, op.kind.value, "set or permute", "Copy first, then compute in registers.")
         elif (memories[0], target) not in joined(op.via):
             expected = " or ".join(f"{a} to {b}" for a, b in joined(op.via))
             yield Violation(
                 rule, where, f"{memories[0]} to {target}", expected, "Use an instruction that joins these memories."
             )
+
+
+def _may_repeat(s: Schedule, op: TensorOp) -> bool:
+    """Whether a copy may be one along a broadcast."""
+    return op.kind is OpKind.BROADCAST_TO and (op.multicasts or _is_multiplied(s, op.output))
+
+
+def _is_multiplied(s: Schedule, name: str) -> bool:
+    """Whether an operand of a contraction is made of the tensor, element by element."""
+    for reader in s.sf.consumers(name):
+        if reader.kind in CONTRACTIONS:
+            return True
+        if reader.kind in POINTWISE | {OpKind.COPY} and _is_multiplied(s, reader.output):
+            return True
+    return False
 
 
 @model_rule

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from compiler.analysis.loops.loop_nest import CLUSTER_VAR
 from compiler.errors import Violation
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.tensor import CopyVia, TensorOp, TensorView
+from compiler.ir.tensor import BufferKind, CopyVia, TensorOp, TensorView
 from compiler.legality.rules import Schedule, model_rule, rule
 
 
@@ -57,9 +57,12 @@ def multicast_tiles_are_the_same_in_all_blocks(s: Schedule) -> Iterator[Violatio
 
 @model_rule
 def multicasts_fill_their_tile_once(s: Schedule) -> Iterator[Violation]:
-    """A tile is filled again only when all blocks of the cluster have read it, which none of them tells the others: the
-    copy stands outside all loops, and its tensor has one stage (PTX ISA, mbarrier: arrivals of other blocks)."""
+    """A tile is filled again only when all blocks of the cluster have read it. They tell each other so only of stages
+    that warps of their own fill: any other copy stands outside all loops, and its tensor has one stage (PTX ISA,
+    mbarrier: arrivals of other blocks)."""
     for _, t in _multicasts(s):
+        if t.circular is not None and t.circular.kind is BufferKind.WARP_SPECIALIZED:
+            continue
         inside = zip(t.loop[: t.compute_at], t.types[: t.compute_at], strict=True)
         loops = [str(a) for a, p in inside if p.is_loop and a.extent > 1]
         if loops or t.circular is not None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from compiler.analysis.id.conditions import at_most, kept, settled
+from compiler.analysis.mma.product import is_by_mma
 from compiler.analysis.sync.circular_buffer import extra_threads
 from compiler.analysis.sync.sync import expanded_broadcasts, logical_sources
 from compiler.errors import Kept, Violation
@@ -100,14 +101,17 @@ def values_for_other_blocks_lie_in_global_memory(s: Schedule) -> Iterator[Violat
 @model_rule
 def values_for_other_threads_lie_in_memory_they_share(s: Schedule) -> Iterator[Violation]:
     """What another thread reads must lie in shared, tensor or global memory: an axis on a thread dimension that the
-    reader has elsewhere, or not at all. (nvFuser, parallel types)"""
+    reader has elsewhere, or not at all. (nvFuser, parallel types) An instruction of tensor cores reads the registers of
+    a warp, whose threads are along x."""
     for need in s.sync.needs:
         memory = s.sf.tensor(need.producer).memory
-        if need.threads and not need.blocks and memory is MemoryType.LOCAL:
+        by_warp = is_by_mma(s.sf.tensor(need.consumer))
+        threads = [t for t in need.threads if not (by_warp and t == ParallelType.TIDX)]
+        if threads and not need.blocks and memory is MemoryType.LOCAL:
             yield Violation(
                 "values_for_other_threads_lie_in_memory_they_share",
                 f"{need.producer} read by {need.consumer}",
-                f"{memory} memory, differently on {', '.join(need.threads)}",
+                f"{memory} memory, differently on {', '.join(threads)}",
                 "shared, tensor or global memory",
                 "Parallelize both alike on thread dimensions, or pass the tensor through shared memory.",
             )

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from compiler.analysis.id.indexing import IndexBound, lane_variable
 from compiler.analysis.memory.allocation import allocated_axes
+from compiler.analysis.mma.product import is_held_by_warps
 from compiler.errors import Violation
 from compiler.ir.algebra import Indices
 from compiler.ir.expr import Expr
 from compiler.ir.id_exprs import Shift
-from compiler.ir.iter_domain import MemoryType
+from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.legality.rules import Schedule, rule
 
 
@@ -20,7 +21,7 @@ def values_are_read_where_they_were_made(s: Schedule) -> Iterator[Violation]:
 
     For registers these are block, thread and inlined axes, for shared memory block and inlined axes: a mismatch would
     need another thread's register or another block's memory (nvFuser, parallel types: read after write). A folded axis
-    has no index: all threads have the result.
+    has no index: all threads have the result. Instructions of tensor cores read the registers of a whole warp.
     """
     for op in s.sf.ops:
         for name in op.tensor_inputs:
@@ -32,7 +33,10 @@ def values_are_read_where_they_were_made(s: Schedule) -> Iterator[Violation]:
             for i, axis in enumerate(t.loop):
                 if axis.is_broadcast or axis.is_reduction or axis.extent == 1 or status.get(axis) is not False:
                     continue
-                if read[axis] != (at := s.indexing.nest.variable(t, i)):
+                if t.types[i] is ParallelType.TIDX and is_held_by_warps(s.products, op, name):
+                    continue
+                at, nest = s.indexing.nest.variable(t, i), s.indexing.nest
+                if read[axis] not in (at, nest.standing(t, i)):
                     yield Violation(
                         "values_are_read_where_they_were_made",
                         f"{op.output} reads {name}: axis {i} on {t.types[i]}",

@@ -56,6 +56,7 @@ BEYOND: dict[str, str] = {
     "words_are_inner_pieces_of_memory": "the strides of a binding decide which axis of an input is innermost",
     "buffered_bulk_runs_have_loading_warps": "one elected thread of the block fills the stages ahead",
     "pipelined_loop_fills_its_stages": "a stage is filled ahead only where its turn comes",
+    "registers_are_shared_in_the_outermost_loop": "registers move where the parts of a block begin, before any loop",
 }
 """Rules of the model that do not bind the lowering, and what it does instead."""
 

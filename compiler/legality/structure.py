@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.memory.allocation import allocated_axes, layout_of, loop_axis_is_allocated, memory_order
+from compiler.analysis.mma.product import is_by_mma
 from compiler.copies.instruction import joined
 from compiler.errors import Violation
 from compiler.ir.fusion import Number
 from compiler.ir.id_exprs import Resize, Window
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.tensor import BufferKind, TensorView
 from compiler.legality.rules import Schedule, structure_rule
 from compiler.schedule.matching import match_axes
 
@@ -38,11 +40,14 @@ def copies_join_memories_that_an_instruction_joins(s: Schedule) -> Iterator[Viol
 
 @structure_rule
 def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violation]:
-    """Arithmetic reads and writes registers; everything else is a copy."""
+    """Arithmetic reads and writes registers; everything else is a copy. Tensor cores read shared memory too."""
     for op in s.sf.ops:
         if op.kind in MOVES:
             continue
+        by_mma = is_by_mma(s.sf.tensor(op.output))
         for name in (*op.tensor_inputs, op.output):
+            if by_mma and s.sf.tensor(name).memory is _SHARED:
+                continue
             if s.sf.tensor(name).memory is not _LOCAL:
                 yield Violation(
                     "pointwise_operands_and_results_are_registers",
@@ -55,13 +60,16 @@ def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violat
 
 @structure_rule
 def inlined_axes_are_the_consumers_axes(s: Schedule) -> Iterator[Violation]:
-    """Loops left of the compute-at position are the consumer's: same extent, same parallel type (nvFuser, inlining)."""
+    """Loops left of the compute-at position are the consumer's: same extent, same parallel type (nvFuser, inlining).
+    Warps that load have a loop where those that compute, in groups, are threads (nvFuser, warp specialisation)."""
     for t in s.sf.tensors:
         for op in s.sf.consumers(t.name) if t.compute_at else ():
             c = s.sf.tensor(op.output)
             for i in range(t.compute_at):
                 mine = (t.loop[i].extent, t.types[i])
                 theirs = (c.loop[i].extent, c.types[i]) if i < len(c.loop) else None
+                if theirs is not None and _is_loop_of_groups(t, mine, theirs):
+                    continue
                 if mine != theirs:
                     yield Violation(
                         "inlined_axes_are_the_consumers_axes",
@@ -71,6 +79,12 @@ def inlined_axes_are_the_consumers_axes(s: Schedule) -> Iterator[Violation]:
                         f"Inline {t.name} at {i} or schedule both alike.",
                     )
                     break
+
+
+def _is_loop_of_groups(t: TensorView, mine: tuple[int, ParallelType], theirs: tuple[int, ParallelType]) -> bool:
+    """Whether warps of their own load `t` in a loop over groups of the threads that compute."""
+    is_specialized = t.circular is not None and t.circular.kind is BufferKind.WARP_SPECIALIZED
+    return is_specialized and mine == (theirs[0], ParallelType.SERIAL) and theirs[1].is_thread
 
 
 @structure_rule
@@ -185,7 +199,8 @@ def parallel_extents_agree(s: Schedule) -> Iterator[Violation]:
 
 @structure_rule
 def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
-    """Bulk says that the copy engine walks the axis: a bulk copy's consumer has such axes, and no thread axes.
+    """Bulk says that the copy engine walks the axis: a bulk copy's consumer has such axes, and no thread axes but those
+    by which groups of threads each ask for their own.
 
     No other tensor has them.
     """
@@ -195,7 +210,7 @@ def bulk_axes_belong_to_bulk_copies(s: Schedule) -> Iterator[Violation]:
         if bool(t.bulk_axes) != engine:
             fix = "Mark the tile's axes Bulk." if engine else "Copy via tma or bulk1d, or make the axis Serial."
             yield Violation("bulk_axes_belong_to_bulk_copies", t.name, len(t.bulk_axes), f"via {op.via}", fix)
-        threads = [str(ty) for ty in t.types if ty.is_thread or ty is ParallelType.VECTORIZE]
+        threads = [str(ty) for ty in t.types if ty in (ParallelType.TIDX, ParallelType.VECTORIZE)]
         if engine and threads:
             yield Violation(
                 "bulk_axes_belong_to_bulk_copies",

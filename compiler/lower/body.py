@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
-from compiler.arch import BARRIER_BYTES
 from compiler.copies.instruction import Path, instruction_of
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
@@ -16,12 +15,14 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.effects import NodeEffects, has_loads, ops_of
+from compiler.lower.group_sync import apart_by_groups, meeting
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
 from compiler.lower.leaves import Scope, lower_leaf, map_name
+from compiler.lower.mbarriers import Mbarriers
+from compiler.lower.mma import drained, freed_late, grouped, in_flight, is_asynchronous, is_group
 from compiler.lower.nest import (
     AsyncLoads,
-    FoldPart,
     FoldStep,
     Leaf,
     Nested,
@@ -31,9 +32,9 @@ from compiler.lower.nest import (
     is_specialized,
 )
 from compiler.lower.online import declare_running
-from compiler.lower.operands import Barrier, Less
+from compiler.lower.operands import Less
 from compiler.lower.predicates import trip_count
-from compiler.lower.reduce import Exchange, lower_fold
+from compiler.lower.reduce import lower_fold
 from compiler.lower.register_loops import over_other_bits, register_bits
 from compiler.lower.register_stages import in_stages, stage_registers
 from compiler.lower.scans import declare_carry
@@ -45,14 +46,13 @@ from compiler.lower.sync_ir import (
     CommitCopies,
     CommitStores,
     FenceAsync,
-    InitBarriers,
     Sync,
     WaitBarrier,
     WaitCopies,
     WaitStores,
 )
 from compiler.lower.tensor_memory import address, allocated, by_tensor_cores, declared_words, freed, landed, warps
-from compiler.lower.thread_predicates import issuers, issuing_threads
+from compiler.lower.thread_predicates import issuing_threads
 from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
 from compiler.lower.tmem_sync import TmemHazards, TmemNeeds
 from compiler.lower.traversal import map_exprs
@@ -68,15 +68,14 @@ def kernel_body(facts: Facts) -> tuple[Stmt, ...]:
 @dataclass
 class _Lowering:
     facts: Facts
-    ring: dict[str, tuple[AsyncLoads, int]] = field(default_factory=dict)
-    """Shared tensor -> the loads that fill it and the number of their first barrier."""
-    barriers: int = 0
-    exchanges: dict[str, int] = field(default_factory=dict)
-    """Reduction over a cluster -> the number of its first barrier."""
-    tiles: dict[str, int] = field(default_factory=dict)
-    """Tensor in tensor memory that the tensor cores fill -> the number of its barrier."""
-    arrivals: list[int] = field(default_factory=list)
-    """Threads that ask for the copies of each barrier."""
+
+    @cached_property
+    def barriers(self) -> Mbarriers:
+        return Mbarriers(self.facts)
+
+    @cached_property
+    def apart(self) -> frozenset[str]:
+        return apart_by_groups(self.facts)
 
     @cached_property
     def effects(self) -> NodeEffects:
@@ -84,7 +83,7 @@ class _Lowering:
 
     def kernel(self) -> tuple[Stmt, ...]:
         nodes = build_nest(self.facts)
-        self.number_barriers(nodes)
+        self.barriers.number(nodes)
         body, hazards = self.body(nodes, Scope(), Hazards(starting=self.facts.indexing.nest.cluster > 1))
         if any(self.is_bulk_store(op.output) for op in self.facts.sf.ops):
             body.append(self.wait_stores())
@@ -94,21 +93,18 @@ class _Lowering:
             body += freed(self.facts, tuple(body))
         if (parts := parts_of(self.facts)) is not None:
             body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
+        if self.barriers.tells_blocks:  # which write to its memory, and arrive at its barriers, until they are done
+            body = [ClusterWait(), *body, ClusterArrive(releases=True), ClusterWait()]
         out: list[Stmt] = []
-        if self.barriers:
+        if self.barriers.count:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
-            arrivals = self.arrivals if any(n != 1 for n in self.arrivals) else ()
-            # Tiles from shared memory have the fence of what is written there.
-            under_a_fence = sum(op.via is CopyVia.CP_TMEM for op in self.facts.sf.ops)
-            fenced = self.barriers > under_a_fence
-            first = self.facts.smem.barrier_offset
-            out.append(InitBarriers(first, self.barriers, maps, tuple(arrivals), fenced))
+            out.append(self.barriers.init(maps))
         out += allocated(self.facts) if has_tensor_memory else ()
-        if self.barriers or (has_tensor_memory and warps(self.facts) > 1):
+        if self.barriers.count or (has_tensor_memory and warps(self.facts) > 1):
             out.append(Sync())
         if has_tensor_memory:
             out.append(address(self.facts))
-        if self.exchanges or any(op.multicasts for op in self.facts.sf.ops):
+        if self.barriers.exchanges or any(op.multicasts for op in self.facts.sf.ops):
             out.append(ClusterArrive())
         out += body
         return tuple(out)
@@ -120,45 +116,6 @@ class _Lowering:
 
     def is_store(self, name: str) -> bool:
         return self.facts.sf.tensor(name).memory is MemoryType.GLOBAL
-
-    def number_barriers(self, nodes: tuple[Node, ...]) -> None:
-        for node in nodes:
-            match node:
-                case AsyncLoads() if node.is_bulk:
-                    t = self.facts.sf.tensor(node.tensors[0])
-                    for name in node.tensors:
-                        self.ring[name] = (node, self.barriers)
-                    self.barriers += node.stages * (2 if node.frees else 1)
-                    self.arrivals += [issuers(self.facts, t)] * node.stages
-                    self.arrivals += [readers(self.facts, t).arrivals] * node.stages if node.frees else []
-                case Nested():
-                    self.number_barriers(node.body)
-                case FoldStep() if node.part is FoldPart.CLUSTER_WRITE:
-                    self.exchanges[node.tensor] = self.barriers
-                    stages = self.facts.folds[node.tensor].stages
-                    self.barriers += stages
-                    self.arrivals += [1] * stages
-                case Leaf(op=op) if op.via.by_tensor_cores:
-                    self.tiles[op.output] = self.barriers
-                    self.barriers += 1
-                    self.arrivals.append(1)
-                case Leaf() | FoldStep() | AsyncLoads():
-                    pass
-
-    def exchange(self, node: FoldStep, scope: Scope) -> Exchange | None:
-        """Where the blocks of a cluster exchange partials in this turn of the loops around, None where a step exchanges
-        none. Raises Unsupported."""
-        if node.part not in (FoldPart.CLUSTER_WRITE, FoldPart.CLUSTER_READ):
-            return None
-        if len(scope.serial) > 1:
-            raise Unsupported(
-                f"{node.tensor}: a fold over a cluster under {len(scope.serial)} serial loops", "Merge them."
-            )
-        turn, first = scope.count(scope.depth), self.exchanges[node.tensor]
-        stages = self.facts.folds[node.tensor].stages
-        stage = turn % stages
-        barrier = Barrier(stage * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * first))
-        return Exchange(stage, barrier, (turn // stages) % 2)
 
     def body(
         self, nodes: tuple[Node, ...], scope: Scope, hazards: Hazards, used_up: list[AsyncLoads] | None = None
@@ -179,15 +136,20 @@ class _Lowering:
             if isinstance(node, Nested) and inside is not None:
                 hazards = hazards | self.left_open(node.body, inside)
             out += self.declarations(node, scope)
-            out += self.node(node, scope, inside or Hazards(), fence_loads=needs.fence_loads)
+            out += self.piece(node, scope, inside or Hazards(), fence_loads=needs.fence_loads)
             for _, loads in (found for found in last if found[0] == number):
-                out += self.free(loads, scope)
+                late = self.in_flight(ops_of(node), scope)
+                out += (
+                    self.free(loads, scope)
+                    if not late
+                    else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
+                )
         return out, hazards
 
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:
         """Number of the last piece of a body that reads what the loads bring: itself, where none does."""
         effects = [self.effects.of(node) for node in nodes]
-        reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores) & frozenset(loads.tensors)]
+        reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores | e.tiles) & frozenset(loads.tensors)]
         return reading[-1] if reading else len(nodes) - 1
 
     def left_open(self, nodes: tuple[Node, ...], hazards: Hazards | None = None) -> Hazards:
@@ -223,8 +185,21 @@ class _Lowering:
     def needs(self, hazards: Hazards, effects: Effects) -> Needs:
         """What must come first; a wait for one load is a wait for all that share its barrier."""
         needs = hazards.before(effects)
-        loads = frozenset(other for name in needs.wait_loads for other in self.ring[name][0].tensors)
-        return replace(needs, wait_loads=loads)
+        loads = frozenset(other for name in needs.wait_loads for other in self.barriers.ring[name][0].tensors)
+        apart = bool(needs.met) and not needs.tmem.sync and needs.met <= self.apart
+        return replace(needs, wait_loads=loads, apart=apart)
+
+    def piece(self, node: Node, scope: Scope, inside: Hazards, *, fence_loads: bool) -> list[Stmt]:
+        """Statements of one piece; those of a group of products with what goes around them."""
+        made = ops_of(node)
+        if scope.grouped or not is_group(self.facts, node, made):
+            return self.node(node, scope, inside, fence_loads=fence_loads)
+        statements = self.node(node, replace(scope, grouped=True), inside, fence_loads=fence_loads)
+        return grouped(self.facts, made, statements, self.in_flight(made, scope))
+
+    def in_flight(self, made: Iterable[str], scope: Scope) -> int:
+        """Groups of products that may be under way when a turn of the loop around them ends."""
+        return max((in_flight(self.facts, name, scope.loops) for name in made), default=0)
 
     def node(self, node: Node, scope: Scope, inside: Hazards, *, fence_loads: bool) -> list[Stmt]:
         """Statements of one piece. `inside`: what a loop meets that was open before it; `fence_loads`: its bulk loads
@@ -237,7 +212,7 @@ class _Lowering:
             case Nested():
                 return self.loop(node, scope, inside, fence_loads=fence_loads)
             case FoldStep():
-                return list(lower_fold(self.facts, node, self.exchange(node, scope)))
+                return list(lower_fold(self.facts, node, self.barriers.exchange(node, scope)))
 
     def is_bulk_store(self, name: str) -> bool:
         op = self.facts.sf.producer(name)
@@ -245,8 +220,8 @@ class _Lowering:
 
     def leaf(self, node: Leaf, scope: Scope) -> list[Stmt]:
         if node.op.via.by_tensor_cores:
-            first = self.facts.smem.barrier_offset + BARRIER_BYTES * self.tiles[node.op.output]
-            return list(by_tensor_cores(self.facts, node.op, Barrier(const(first)), scope.count(scope.depth)))
+            barrier = self.barriers.of_tile(node.op.output)
+            return list(by_tensor_cores(self.facts, node.op, barrier, scope.count(scope.depth)))
         statements = in_stages(self.facts, lower_leaf(self.facts, node.op, scope), scope)
         if scope.elected or not self.is_bulk_store(node.op.output):
             return list(statements)
@@ -271,6 +246,8 @@ class _Lowering:
 
     def loop(self, node: Nested, scope: Scope, inside: Hazards, *, fence_loads: bool) -> list[Stmt]:
         variable = Var(f"k{node.group}", node.extent)
+        if node.group in self.barriers.orders:
+            return self.in_turns(node, variable, scope)
         trip, implied = self.trip(node, variable, scope)
         inner = scope.enter(variable, trip, node.unroll, implied)
         prologue: list[Stmt] = []
@@ -290,7 +267,28 @@ class _Lowering:
             return prologue
         loop = Loop(variable, trip, node.unroll, tuple(statements))
         bits = register_bits(self.facts, node)
-        return [*prologue, *(over_other_bits(loop, bits) if bits else (loop,))]
+        return [*prologue, *(over_other_bits(loop, bits) if bits else (loop,)), *self.drained(node, inner, trip)]
+
+    def in_turns(self, node: Nested, variable: Var, scope: Scope) -> list[Stmt]:
+        """The turn of each group of threads, one group after the other: a ring's barriers tell a phase from the one
+        before it alone, and the group before has seen all phases up to those of its turn."""
+        own, groups = self.facts.indexing.nest.beside[node.group], node.extent
+        inner = scope.enter(variable, const(groups), False, scope.implied)
+        statements, _ = self.body(node.body, inner, Hazards())
+        moved = map_exprs(tuple(statements), lambda e: e.substitute({variable: own}))
+        # The first group waits for the last one's turn before, which a fresh barrier lets through.
+        is_first = (own * -1 + (groups - 1)) // (groups - 1)
+        turn = WaitBarrier(self.barriers.of_group(node, own), (scope.count(scope.depth) + is_first) % 2)
+        return [turn, *moved, Arrive(self.barriers.of_group(node, (own + 1) % groups), of_warp=True, by_mma=True)]
+
+    def drained(self, node: Nested, inner: Scope, trip: Expr) -> list[Stmt]:
+        """What comes behind a loop whose products may be under way: their end, and the stages that they have read."""
+        made = [name for child in node.body for name in ops_of(child) if is_group(self.facts, child, ops_of(child))]
+        late = self.in_flight(made, inner)
+        if not late or inner.grouped:
+            return []
+        freed = [s for loads in self.used_up(node) for s in self.free(loads, inner)]
+        return drained(self.facts, made, freed, inner.loops[-1][0], trip, late)
 
     def trip(self, node: Nested, variable: Var, scope: Scope) -> tuple[Expr, frozenset[object]]:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
@@ -359,23 +357,26 @@ class _Lowering:
     def filled(self, node: AsyncLoads, scope: Scope, turn: Expr, *, is_first: bool = False) -> tuple[Stmt, ...]:
         """One stage filled, for the use number `turn`: by bulk copies once it is free, or by the threads. `is_first`:
         nothing has been in it."""
-        barrier = self.barrier(node, turn) if node.is_bulk else None
+        barrier = self.barriers.of_stage(node, turn) if node.is_bulk else None
         staged = scope.with_stage(dict.fromkeys(node.tensors, turn % node.stages), barrier)
         copies, _ = self.body(node.body, staged, Hazards())
         if barrier is None:
             return tuple(copies)
         # A fresh barrier lets the first turn of every stage through (PTX ISA, mbarrier phases).
-        waits = (WaitBarrier(self.barrier(node, turn, freed=True), (turn // node.stages + 1) % 2),)
+        waits = (WaitBarrier(self.barriers.of_stage(node, turn, freed=True), (turn // node.stages + 1) % 2),)
         return (*(waits if node.frees and not is_first else ()), *announced(barrier, tuple(copies)))
 
     def free(self, node: AsyncLoads, scope: Scope) -> list[Stmt]:
         """Every thread that has read a stage says so, or every warp; bulk stores from it have read it first."""
         t = self.facts.sf.tensor(node.tensors[0])
         stored = any(op.via.is_bulk for name in node.tensors for op in self.facts.sf.consumers(name))
-        freed = self.barrier(node, turns_of(self.facts, t, scope.loops), freed=True)
+        freed = self.barriers.of_stage(node, turns_of(self.facts, t, scope.loops), freed=True)
         who = readers(self.facts, t)
-        arrival = Arrive(freed, of_warp=who.are_warps)
-        meeting = [Sync()] if meets_in_turns(node.stages, who.groups) else []
+        users = (op.output for name in node.tensors for op in self.facts.sf.consumers(name))
+        by_mma = who.are_warps and all(is_asynchronous(self.facts, user) for user in users)
+        arrival = Arrive(freed, of_warp=who.are_warps, by_mma=by_mma, blocks=self.barriers.blocks_of(node))
+        takes_turns = any(f"k{n}" in (v.name for v, _ in scope.loops) for n in self.barriers.orders)
+        meeting = [Sync()] if not takes_turns and meets_in_turns(node.stages, who.groups) else []
         return [*([self.wait_stores()] if stored else []), arrival, *meeting]
 
     def loads(self, nodes: tuple[Node, ...], scope: Scope) -> list[Stmt]:
@@ -393,10 +394,6 @@ class _Lowering:
                 case _:
                     pass
         return out
-
-    def barrier(self, node: AsyncLoads, step: Expr, *, freed: bool = False) -> Barrier:
-        first = self.ring[node.tensors[0]][1] + (node.stages if freed else 0)
-        return Barrier((step % node.stages) * 8 + (self.facts.smem.barrier_offset + 8 * first))
 
     def meet(self, needs: Needs, scope: Scope, node: Node) -> list[Stmt]:
         """What must come before `node`."""
@@ -416,17 +413,17 @@ class _Lowering:
         if needs.tmem.fence_before:
             out.append(TmemFenceBefore())
         if needs.sync:
-            out.append(Sync())
+            out.append(meeting(self.facts) if needs.apart else Sync())
         if needs.tmem.fence_after:
             out.append(TmemFenceAfter())
         waited: set[int] = set()
         for name in sorted(needs.wait_loads):
-            node, first = self.ring[name]
+            node, first = self.barriers.ring[name]
             if first in waited:
                 continue
             waited.add(first)
             here = turns_of(self.facts, self.facts.sf.tensor(name), scope.loops)
-            out.append(WaitBarrier(self.barrier(node, here), (here // node.stages) % 2))
+            out.append(WaitBarrier(self.barriers.of_stage(node, here), (here // node.stages) % 2))
         return out
 
     def wait_tensor_memory(self, needs: TmemNeeds) -> list[Stmt]:
@@ -448,7 +445,7 @@ class _Lowering:
             if t.memory is MemoryType.LOCAL and t.circular is None and declaration_depth(self.facts, t) == scope.depth:
                 out += [Declare(name, t.dtype, layout_of(t).elems), *declared_words(self.facts, t)]
                 op = self.facts.sf.producer(name)
-                if op is not None and op.kind in REDUCTIONS:
+                if op is not None and op.kind in REDUCTIONS and not is_asynchronous(self.facts, name):
                     out.append(Fill(name, t.dtype, layout_of(t).elems, op.kind))
                 online = self.facts.online.get(name)
                 if online is not None and online.maximum == name:

@@ -9,6 +9,7 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.sync.own_elements import is_own
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia, TensorOp
+from compiler.lower.mma import is_asynchronous
 from compiler.lower.nest import AsyncLoads, FoldStep, Leaf, Nested, Node
 from compiler.lower.reduce import fold_effects
 from compiler.lower.sync import Effects
@@ -38,7 +39,7 @@ class NodeEffects:
                 if node.by_copies and node.prefetch:
                     return replace(total, copies=frozenset(), turned=total.copies)
                 if node.frees:
-                    total = replace(total, freed=total.bulk_loads)
+                    total = replace(total, freed=total.bulk_loads, sent=frozenset())
                 return total
 
     @cached_property
@@ -51,7 +52,7 @@ class NodeEffects:
         op = node.op
         shared = frozenset(n for n in op.tensor_inputs if self.facts.sf.tensor(n).memory is MemoryType.SHARED)
         target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
-        if op.via is CopyVia.CP_TMEM:
+        if op.via is CopyVia.CP_TMEM or is_asynchronous(self.facts, op.output):
             return Effects(tiles=shared)
         if op.via.is_bulk:
             return Effects(bulk_stores=shared, bulk_loads=target, sent=target if op.multicasts else frozenset())

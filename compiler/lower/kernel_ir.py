@@ -12,6 +12,7 @@ from compiler.ir.expr import Expr, Var, const
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
+from compiler.lower.mma_ir import MmaStmt
 from compiler.lower.operands import (
     Barrier,
     ChosenRow,
@@ -447,6 +448,7 @@ Stmt = (
     | CommitStores
     | WaitStores
     | TmemStmt
+    | MmaStmt
 )
 
 

@@ -13,7 +13,7 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, relies_on_bounds, var, without_marks
 from compiler.ir.fusion import Number
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import MOVES, RANDOM, REDUCTIONS, SCANS, MathGrade, OpKind
+from compiler.ir.ops import CONTRACTIONS, MOVES, RANDOM, REDUCTIONS, SCANS, MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.ir.views import at, row_variable
 from compiler.lower.cut_vectors import cut_by_several, cut_store
@@ -37,9 +37,10 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
+from compiler.lower.mma import lower_product
 from compiler.lower.operands import Barrier, ChosenRow, Less, Reg, Shared
 from compiler.lower.predicates import lane_guards, split_guards
-from compiler.lower.reduce import accumulate
+from compiler.lower.reduce import accumulate, accumulate_product
 from compiler.lower.run_loads import is_written, place_in, straddling_load, whole_at_ends, words_of_rows
 from compiler.lower.scans import lower_scan
 from compiler.lower.shared_bounds import inside_registers, inside_shared
@@ -56,7 +57,8 @@ from compiler.lower.turns import counted, turns_of
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a statement stands: the loops around it, the bounds those already ensure, ring stages in use."""
+    """Where a statement stands: the loops around it, the bounds those already ensure, ring stages in use, and whether a
+    group of products is open."""
 
     loops: tuple[tuple[Var, bool], ...] = ()
     trip: Expr = field(default_factory=lambda: const(1))
@@ -64,6 +66,7 @@ class Scope:
     stages: tuple[tuple[str, Expr], ...] = ()
     barrier: Barrier | None = None
     elected: bool = False
+    grouped: bool = False
 
     @property
     def depth(self) -> int:
@@ -136,6 +139,11 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
     if op.kind in SCANS:
         turn, source = scope.count(scope.depth), _read(facts, op, op.tensor_inputs[0])
         return lower_scan(facts, facts.scans[t.name], _write(facts, t), source, turn)
+    if op.output in facts.products:
+        loops = tuple(v for v, _ in scope.loops)
+        return (lower_product(facts, op, lambda x, at: _shared(facts, x, at, scope), loops),)
+    if op.kind in CONTRACTIONS:
+        return accumulate_product(facts, op, _write(facts, t), *(_read(facts, op, x) for x in op.tensor_inputs))
     if op.kind in REDUCTIONS:
         (source,) = (x for x in operands if isinstance(x, Reg))
         return (accumulate(facts, op, _write(facts, t), source),)

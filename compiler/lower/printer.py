@@ -55,6 +55,7 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, MmaStmt, WaitMma
 from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -188,7 +189,7 @@ def _lines(s: Stmt) -> list[str]:
                 f"store block {_free(s.rank)} {_shared(s.target)} = {_reg(s.source, s.width)} on {_barrier(s.barrier)}"
             ]
         case ClusterArrive():
-            return ["cluster arrive"]
+            return [f"cluster arrive{' releasing' if s.releases else ''}"]
         case ClusterWait():
             return ["cluster wait"]
         case TmaLoad():
@@ -211,9 +212,12 @@ def _lines(s: Stmt) -> list[str]:
         case AddBytes():
             return [f"expect {s.nbytes} bytes more on {_barrier(s.barrier)}"]
         case Arrive():
-            return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}"]
+            unfenced = " unfenced" if s.by_mma else ""
+            blocks = f" in {s.blocks} blocks" if s.blocks > 1 else ""
+            return [f"{'warps ' if s.of_warp else ''}arrive {_barrier(s.barrier)}{unfenced}{blocks}"]
         case SyncPart():
-            return [f"sync {s.threads} threads at barrier {s.number}"]
+            group = f" of group {_free(s.group)}" if s.group != Expr() else ""
+            return [f"sync {s.threads} threads at barrier {s.number}{group}"]
         case SetRegisters():
             return [f"{'raise' if s.more else 'lower'} registers from {s.before} to {s.count}"]
         case WaitBarrier():
@@ -226,8 +230,36 @@ def _lines(s: Stmt) -> list[str]:
             return ["commit stores"]
         case WaitStores():
             return ["wait stores"]
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+            return [_by_tensor_cores(s)]
         case _:
             return [_on_tensor_memory(s)]
+
+
+def _by_tensor_cores(s: MmaStmt) -> str:
+    match s:
+        case MmaAsync():
+            product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
+            return f"mma {_reg(s.target, s.instruction.held)} = {product}, {s.instruction}"
+        case Mma():
+            left, right, target = (_reg(r, 1) for r in (s.left, s.right, s.target))
+            return f"mma {target} = {left} @ {right} + itself, {s.instruction}"
+        case MmaFence():
+            return "mma fence"
+        case CommitMma():
+            return "commit mma"
+        case WaitMma():
+            return f"wait mma, {s.pending} groups pending"
+        case HoldRegisters():
+            return f"hold {s.name}"
+        case _:
+            assert_never(s)
+
+
+def _matrix(m: MatrixPlace) -> str:
+    swizzle = f" {m.span}B" if m.span else ""
+    rows = " rows side by side" if m.is_transposed else ""
+    return f"{_shared(m.place)}{swizzle}{rows}, leading {m.leading} stride {m.stride}"
 
 
 def _on_tensor_memory(s: TmemStmt) -> str:

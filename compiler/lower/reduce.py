@@ -16,8 +16,19 @@ from compiler.arch import MAX_WORD_BYTES, WARP_THREADS
 from compiler.ir.expr import Expr, Var, const, unguarded, var
 from compiler.ir.id_exprs import Shift, Split
 from compiler.ir.iter_domain import ParallelType
+from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
-from compiler.lower.kernel_ir import Accumulate, Elected, If, RemoteStore, SharedStore, Shuffle, Stmt
+from compiler.lower.kernel_ir import (
+    Accumulate,
+    Compute,
+    Declare,
+    Elected,
+    If,
+    RemoteStore,
+    SharedStore,
+    Shuffle,
+    Stmt,
+)
 from compiler.lower.lane_partials import LanePartials
 from compiler.lower.nest import FoldPart, FoldStep
 from compiler.lower.online import finish, rescale, shift
@@ -68,6 +79,17 @@ def accumulate(facts: Facts, op: TensorOp, target: Reg, source: Reg) -> Accumula
     t = facts.sf.tensor(op.output)
     guards, _ = split_guards(folded_bounds(facts, t), 1, t.name)
     return Accumulate(op.kind, target, source, guards)
+
+
+def accumulate_product(facts: Facts, op: TensorOp, target: Reg, left: Reg, right: Reg) -> tuple[Stmt, ...]:
+    """A product into the thread's own fold, rounded once with the sum, unless it is past the end of a folded axis."""
+    t = facts.sf.tensor(op.output)
+    guards, _ = split_guards(folded_bounds(facts, t), 1, t.name)
+    if t.dtype.is_float:
+        return _only(guards, (Compute(OpKind.FMA, target, (left, right, target), MathGrade.EXACT),))
+    term = Reg(f"{t.name}_term", t.dtype, const(0))
+    product = Compute(OpKind.MUL, term, (left, right), MathGrade.EXACT)
+    return _only(guards, (Declare(term.name, term.dtype, 1), product, Accumulate(OpKind.SUM, target, term)))
 
 
 def folded_bounds(facts: Facts, t: TensorView) -> tuple[IndexBound, ...]:

@@ -37,7 +37,7 @@ class Effects:
     turned: frozenset[str] = frozenset()
     """Circular buffers that cp.async fills ahead: the piece goes on to the next stage, and fills a later one."""
     tiles: frozenset[str] = frozenset()
-    """What tcgen05.cp reads, and has read when the piece is done."""
+    """What tensor cores, or tcgen05.cp, read, and have read when the piece is done."""
     tmem: TmemEffects = field(default_factory=TmemEffects)
 
     def __or__(self, other: Effects) -> Effects:
@@ -66,7 +66,8 @@ class Effects:
 class Needs:
     """What must happen first, in this order: wait for stores to have read, wait for all copies of the thread, or for
     those of the next stage, fence, barrier, wait for the blocks of the cluster, wait for these loads, fence in the
-    threads that issue the loads of the piece. What tensor memory needs has the same barrier."""
+    threads that issue the loads of the piece. What tensor memory needs has the same barrier. `met`: the shared tensors
+    for which the barrier is; `apart`: it is of groups of threads, and for these tensors alone."""
 
     wait_stores: bool = False
     wait_copies: bool = False
@@ -77,6 +78,8 @@ class Needs:
     wait_loads: frozenset[str] = frozenset()
     fence_loads: bool = False
     tmem: TmemNeeds = field(default_factory=TmemNeeds)
+    met: frozenset[str] = field(default=frozenset(), compare=False)
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +120,18 @@ class Hazards:
         used = e.reads | e.own | e.tiles | e.bulk_loads | e.bulk_stores | (e.writes - e.copies)
         wait_copies = bool(used & self.copying)
         wait_stores = bool(overwrites & self.storing)
-        fence = bool((e.bulk_stores | e.tiles) & self.unfenced)
-        sync = fence or wait_stores or bool(e.reads & self.written) or bool(overwrites & self.read)
+        unfenced = (e.bulk_stores | e.tiles) & self.unfenced
+        fence = bool(unfenced)
+        met = unfenced | (overwrites & self.storing) | (e.reads & self.written) | (overwrites & self.read)
         # One barrier shows all threads the stage that they go on to, and that all have read the one filled next.
-        sync = sync or bool((e.bulk_loads | e.tiles) & self.written) or bool(e.turned & e.writes)
+        met = met | ((e.bulk_loads | e.tiles) & self.written) | (e.turned & e.writes)
+        sync = bool(met)
         blocks = bool(e.sent) and self.starting
         waited = (e.reads | e.bulk_stores | e.tiles) & self.loading - e.bulk_loads
         fence_loads = not fence and bool((e.bulk_loads - e.freed) & (self.looked_at | self.unfenced))
         tmem = self.tmem.before(e.tmem)
         sync = sync or tmem.sync
-        return Needs(wait_stores, wait_copies, bool(e.turned), fence, sync, blocks, waited, fence_loads, tmem)
+        return Needs(wait_stores, wait_copies, bool(e.turned), fence, sync, blocks, waited, fence_loads, tmem, met)
 
     def after(self, e: Effects, needs: Needs) -> Hazards:
         """The state after those needs were met and the piece ran."""
@@ -134,11 +139,13 @@ class Hazards:
         under_way = frozenset[str]() if needs.wait_copies else self.copying
         met = replace(self, copying=under_way)
         if needs.sync:
-            met = replace(met, written=met.written & under_way, read=frozenset())
+            shown = needs.met if needs.apart else met.written | met.read
+            met = replace(met, written=met.written - shown | met.written & under_way, read=met.read - shown)
         if needs.blocks:
             met = replace(met, starting=False)
         if needs.fence:
-            met = replace(met, unfenced=met.unfenced & under_way, looked_at=frozenset())
+            seen = needs.met if needs.apart else met.unfenced | met.looked_at
+            met = replace(met, unfenced=met.unfenced - seen | met.unfenced & under_way, looked_at=met.looked_at - seen)
         if needs.wait_stores:
             met = replace(met, storing=frozenset())
         return Hazards(

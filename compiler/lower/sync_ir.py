@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.ir.expr import Expr
 from compiler.lower.operands import (
@@ -25,7 +25,10 @@ class WaitCopies:
 
 @dataclass(frozen=True, slots=True)
 class ClusterArrive:
-    """This thread has come to the barrier of the cluster, and goes on."""
+    """This thread has come to the barrier of the cluster, and goes on. `releases`: with all that it did to the memory
+    of other blocks."""
+
+    releases: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +67,13 @@ class AddBytes:
 @dataclass(frozen=True, slots=True)
 class Arrive:
     """The thread arrives on the barrier: what it has read of shared memory, bulk copies may write. `of_warp`: its warp
-    does, once all of its lanes have come here."""
+    does, once all of its lanes have come here. `by_mma`: tensor cores alone have read, and no thread. `blocks`: of the
+    cluster, in each of which it arrives at the barrier in that place."""
 
     barrier: Barrier
     of_warp: bool = False
+    by_mma: bool = False
+    blocks: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +91,12 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class SyncPart:
-    """Barrier `number` of `threads` threads of the block: those that compute, where others only load."""
+    """Barrier `number` of `threads` threads of the block: those that compute, where others only load. `group`: of
+    groups that each have one, counted from there."""
 
     number: int
     threads: int
+    group: Expr = field(default_factory=Expr)
 
 
 @dataclass(frozen=True, slots=True)

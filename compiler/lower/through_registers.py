@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from compiler.analysis.mma.product import is_by_mma
 from compiler.copies.instruction import joined
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import IdExpr, with_axes
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
+from compiler.ir.ops import CONTRACTIONS, MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import Allocation, CopyVia, TensorOp, TensorView
 
 
@@ -25,6 +26,13 @@ def through_registers(sf: ScheduledFusion) -> ScheduledFusion:
         made.add(op)
     tensors = tuple(made.tensors.get(t.name, t) for t in sf.tensors)
     return replace(sf, tensors=(*tensors, *made.new), ops=tuple(made.ops))
+
+
+def with_operands_loaded(sf: ScheduledFusion) -> ScheduledFusion:
+    """The same where contractions that no tensor core makes read operands in memory; else the fusion itself."""
+    made = (op for op in sf.ops if op.kind in CONTRACTIONS and not is_by_mma(sf.tensor(op.output)))
+    read = (sf.tensor(name).memory for op in made for name in op.tensor_inputs)
+    return through_registers(sf) if any(memory is not MemoryType.LOCAL for memory in read) else sf
 
 
 @dataclass
@@ -39,7 +47,8 @@ class _Made:
         """Appends the operator, with loads before it and a store after it where it needs them."""
         t = self.sf.tensor(op.output)
         memories = [self.sf.tensor(name).memory for name in op.tensor_inputs]
-        if op.via is not CopyVia.PLAIN or (op.kind in MOVES and (memories[0], t.memory) in joined(op.via)):
+        joins = op.kind in MOVES and (memories[0], t.memory) in joined(op.via)
+        if is_by_mma(t) or op.via is not CopyVia.PLAIN or joins:
             self.ops.append(op)
         elif op.kind in MOVES:
             self.copy(op, t)

@@ -9,7 +9,7 @@ compute. To make a circular buffer so: CircularBuffer(kind=WARP_SPECIALIZED, on=
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from compiler.analysis.facts import Facts
@@ -30,9 +30,12 @@ _PART = 1
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The bodies of the two parts of a block put together."""
+    """The bodies of the two parts of a block put together. `groups`: of the threads that compute, those that take turns
+    and meet among themselves alone; `group`: the number of a thread's own."""
 
     block: BlockParts
+    groups: int = 1
+    group: Expr = field(default_factory=Expr)
 
     def index(self, type_: ParallelType) -> Expr:
         """The index of a thread of either part in a dimension."""
@@ -46,7 +49,7 @@ class Parts:
             Less(self.index(block.on), const(block.computing + 1)),
             *(Less(self.index(p), const(1)) for p in others),
         )
-        compute = _of_part(compute, block.threads)
+        compute = _of_part(compute, SyncPart(_PART, block.threads // self.groups, self.group))
         load = (If(first, load),)
         if block.registers is not None:
             mean = self._mean(*block.registers)
@@ -72,8 +75,14 @@ class Parts:
 
 def parts_of(facts: Facts) -> Parts | None:
     """The parts of the block; None where all of its threads do the same."""
-    found = block_parts(facts.sf, facts.indexing.nest)
-    return None if found is None else Parts(found)
+    nest = facts.indexing.nest
+    found = block_parts(facts.sf, nest)
+    if found is None:
+        return None
+    if len(nest.in_turns) > 1:
+        raise Unsupported("groups of threads that take turns in two ways,", "Let one loop tell them apart.")
+    own = next((nest.beside[n] for n in nest.in_turns), Expr())
+    return Parts(found, max(1, nest.turns), own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +125,17 @@ def meets_in_turns(stages: int, groups: int) -> bool:
     return stages % groups != 0
 
 
-def _of_part(body: tuple[Stmt, ...], threads: int) -> tuple[Stmt, ...]:
+def _of_part(body: tuple[Stmt, ...], meeting: SyncPart) -> tuple[Stmt, ...]:
     """Statements whose block barriers are those of one part."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case Sync():
-                out.append(SyncPart(_PART, threads))
+                out.append(meeting)
             case Loop() | Elected():
-                out.append(replace(s, body=_of_part(s.body, threads)))
+                out.append(replace(s, body=_of_part(s.body, meeting)))
             case If():
-                out.append(replace(s, then=_of_part(s.then, threads), orelse=_of_part(s.orelse, threads)))
+                out.append(replace(s, then=_of_part(s.then, meeting), orelse=_of_part(s.orelse, meeting)))
             case _:
                 out.append(s)
     return tuple(out)

@@ -40,6 +40,10 @@ class Arithmetic(Protocol[T]):
     def fold(self, kind: OpKind, x: T, axes: tuple[int, ...], dtype: DType) -> T:
         """Along `axes`, which stay with size 1."""
 
+    def contract(self, x: T, y: T, dtype: DType) -> T:
+        """Sums of products: x's last dimension and y's last but one are one dimension, those before them the same;
+        `dtype` is that of both."""
+
     def merge(self, kind: OpKind, x: T, y: T) -> T:
         """Two folds in one."""
 
@@ -95,6 +99,9 @@ class Values:
 
     def fold(self, kind: OpKind, x: Array, axes: tuple[int, ...], dtype: DType) -> Array:
         return operators.exact(kind, [x, axes], self.xp)
+
+    def contract(self, x: Array, y: Array, dtype: DType) -> Array:
+        return operators.exact(OpKind.MATMUL, [x, y], self.xp)
 
     def merge(self, kind: OpKind, x: Array, y: Array) -> Array:
         return operators.exact(OpKind(kind.row.step), [x, y], self.xp)

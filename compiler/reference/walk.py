@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Number, Op, dense_strides
-from compiler.ir.ops import FOLDS, RANDOM, SCANS, VIEWS, OpKind
+from compiler.ir.ops import CONTRACTIONS, FOLDS, RANDOM, SCANS, VIEWS, OpKind
 from compiler.reference import operators
 from compiler.reference.arithmetic import Arithmetic
 from compiler.reference.boxes import Box, cat_parts, chosen, chosen_parts, extents, halves, padded, through, whole
@@ -105,6 +105,8 @@ class Walk(Generic[T]):
                 return ours.pointwise(op, [*scalars, element], DType.I64)
             case _ if op.kind in FOLDS:
                 return self._reduction(op, box)
+            case _ if op.kind in CONTRACTIONS:
+                return self._contraction(op, box)
             case _ if op.kind in SCANS:
                 return self._scan(op, box)
             case _:
@@ -208,3 +210,32 @@ class Walk(Generic[T]):
         for part in parts[1:]:
             folded = ours.merge(op.kind, folded, self._fold(op, part, dtype))
         return folded
+
+    def _contraction(self, op: Op, box: Box) -> T:
+        source, result = self.fusion.value(op.tensor_inputs[0]), self.fusion.value(op.output)
+        count = source.shape[-1]
+        found = self._products(op, box, (0, count), source.dtype)
+        return self.arithmetic.finish(op, found, count, result.dtype)
+
+    def _products(self, op: Op, box: Box, k: tuple[int, int], dtype: DType) -> T:
+        """Sums of products over a part of the shared dimension, split where an operand or the result is large."""
+        ours, (*batch, m, n) = self.arithmetic, box
+        parts = (*batch, m, k), (*batch, k, n)
+        if max(math.prod(extents(x)) for x in (*parts, box)) <= FOLD_ELEMS:
+            self._scopes.append({})
+            try:
+                left, right = (self._part(x, part) for x, part in zip(op.tensor_inputs, parts, strict=True))
+                return ours.contract(left, right, dtype)
+            finally:
+                self._scopes.pop()
+        if k[1] - k[0] >= max(stop - start for start, stop in box):
+            first, second = (self._products(op, box, half, dtype) for half in _halved(k))
+            return ours.merge(op.kind, first, second)
+        axis = max(range(len(box)), key=lambda d: box[d][1] - box[d][0])
+        pieces = [(*box[:axis], half, *box[axis + 1 :]) for half in _halved(box[axis])]
+        return ours.joined([self._products(op, piece, k, dtype) for piece in pieces], axis)
+
+
+def _halved(ends: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    middle = (ends[0] + ends[1]) // 2
+    return (ends[0], middle), (middle, ends[1])

@@ -73,6 +73,8 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return sf.with_op(replace(_made_by(sf, name), multicasts=True))
         case steps.Park():
             return sf.with_tensor(replace(sf.tensor(name), parked=step.first))
+        case steps.ProductsInFlight():
+            return sf.with_tensor(replace(sf.tensor(name), in_flight=step.groups))
         case steps.CapRegisters():
             return replace(sf, max_registers=step.count)
 

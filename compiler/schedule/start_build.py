@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import gcd, prod
+from math import gcd
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
@@ -12,7 +12,18 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, var
 from compiler.ir.fusion import Fusion, Literal, Number, Op, Operand, dense_strides
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
-from compiler.ir.ops import CHOICES, FOLDS, POINTWISE, RANDOM, ROUNDING_FOLDS, SCANS, VIEWS, MathGrade, OpKind
+from compiler.ir.ops import (
+    CHOICES,
+    CONTRACTIONS,
+    FOLDS,
+    POINTWISE,
+    RANDOM,
+    ROUNDING_FOLDS,
+    SCANS,
+    VIEWS,
+    MathGrade,
+    OpKind,
+)
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import (
     View,
@@ -20,18 +31,23 @@ from compiler.ir.views import (
     depends_on,
     narrowed,
     position,
-    reshaped,
-    source_index,
     within,
 )
 from compiler.schedule.start_choices import Choices, numbered, refuse_chosen
-from compiler.schedule.start_groups import groups_of
+from compiler.schedule.start_folds import fold_needs, is_folded
 from compiler.schedule.start_limits import refuse_many_pieces, refuse_many_tensors
 from compiler.schedule.start_pads import edges_of, inside_a_pad, is_zeroed
-from compiler.schedule.start_reads import cut_strides, every_so_many, global_tensor, read_apart, with_axes_of_the_space
-from compiler.schedule.start_requests import Part, Request, accumulator, narrowest, one_to_one, pieces, through
+from compiler.schedule.start_reads import (
+    cut_strides,
+    every_so_many,
+    global_tensor,
+    in_pieces,
+    read_apart,
+    with_axes_of_the_space,
+)
+from compiler.schedule.start_requests import Part, Request, accumulator, one_to_one, pieces, through
 from compiler.schedule.start_scans import scan_needs
-from compiler.schedule.start_space import KernelSpace, folded_dims, is_reduced, output_dims, output_view, scanned_dims
+from compiler.schedule.start_space import KernelSpace, is_reduced, output_dims, output_view, scanned_dims
 
 
 @dataclass
@@ -163,8 +179,8 @@ class StartBuild:
         refuse_chosen(op, request)
         if op.kind in CHOICES:
             return (self.choices.of_operand(op, request),)
-        if op.kind in FOLDS and folded_dims(self.fusion, op):
-            return (self.fold_needs(op, request),)
+        if is_folded(self.fusion, op):
+            return fold_needs(self.fusion, self.space, op, request)
         if op.kind in SCANS:
             return (scan_needs(self.fusion, self.space, op, request),)
         if op.kind in VIEWS or op.kind in FOLDS:
@@ -180,63 +196,6 @@ class StartBuild:
             return tuple(replace(request, value=x) for x in op.tensor_inputs)
         raise Unsupported(f"operator {op.kind} ({op.output})", "Leave it to another kernel.")
 
-    def fold_needs(self, op: Op, request: Request) -> Request:
-        """What a reduction's result is read from: its fold; what a fold folds: its operand in the full space."""
-        space, is_column = self.space, op.output in self.space.columns
-        folds = space.crossed if is_column else space.folded
-        if request.part not in (Part.FOLD, Part.COLUMN):
-            if is_column is not (request.part is Part.ACROSS):
-                raise Unsupported(
-                    f"operator {op.kind} ({op.output}), whose result is read where other dimensions are folded",
-                    "Leave it to a launch of its own.",
-                )
-            part = Part.COLUMN if is_column else Part.FOLD
-            return replace(request, part=part, within=self.bounds_of_a_fold(op, request))
-        if not depends_on(request.view) <= set(space.beside(folds)):
-            raise Unsupported(
-                f"operator {op.kind} ({op.output}), whose result varies along a dimension that another reduction folds",
-                "Leave it to a launch of its own.",
-            )
-        source = self.fusion.value(op.tensor_inputs[0]).shape
-        dims = folded_dims(self.fusion, op)
-        ours, theirs = space.extents(folds), tuple(source[d] for d in dims)
-        if prod(ours) != prod(theirs):
-            raise Unsupported(
-                f"operator {op.kind} ({op.output}), which folds {prod(theirs)} elements, another {prod(ours)}",
-                "Leave it to a launch of its own.",
-            )
-        inside = source_index(OpKind.RESHAPE, (), 0, theirs, ours, space.index(folds))
-        index: list[Expr] = [Expr()] * len(source)
-        kept = [d for d in range(len(source)) if d not in op.dims]
-        results = [d for d in range(len(source)) if d not in op.dims or len(request.view) == len(source)]
-        for d, e in zip(results, request.view, strict=True):
-            if d in kept:
-                index[d] = e
-        for d, e in zip(dims, inside, strict=True):
-            index[d] = e
-        operand, view = op.tensor_inputs[0], tuple(index)
-        if is_column and space.count and (groups := groups_of(self.fusion, op)) is not None:
-            operand, view = groups.source, reshaped(self.fusion.value(groups.source).shape, source, view)
-        return Request(narrowest(self.fusion, op, operand), view, Part.FULL, request.within)
-
-    def bounds_of_a_fold(self, op: Op, request: Request) -> tuple[Within, ...]:
-        """The bounds within which a reduction's result is needed, as far as they are of kept dimensions.
-
-        Along what it folds all elements count, wherever the result is used. Raises Unsupported where a bound of both
-        keeps the result's index inside.
-        """
-        space = self.space
-        kept = set(space.beside(space.crossed if op.output in space.columns else space.folded))
-        bounds = tuple(w for w in request.within if depends_on((w.index,)) <= kept)
-        shape = self.fusion.value(op.output).shape
-        inside = all(e.lo >= 0 and e.hi < n for e, n in zip(request.view, shape, strict=True))
-        if len(bounds) < len(request.within) and not inside:
-            raise Unsupported(
-                f"operator {op.kind} ({op.output}), of which a part is read where folded dimensions meet kept ones",
-                "Leave it to a launch of its own.",
-            )
-        return bounds
-
     # Tensors ---------------------------------------------------------------------------------------------------------
 
     def make(self, request: Request, needs: list[str]) -> str:
@@ -246,9 +205,9 @@ class StartBuild:
             return self.taken(request, needs) if request.rows else self.input_view(request)
         if op.kind in CHOICES:
             return needs[0]
-        if op.kind in FOLDS and folded_dims(self.fusion, op):
+        if is_folded(self.fusion, op):
             if request.part in (Part.FOLD, Part.COLUMN):
-                return self.fold(op, request.part, needs[0])
+                return self.fold(op, request.part, tuple(needs))
             return self.folded_value(op, request, needs[0])
         if op.kind in VIEWS or op.kind in FOLDS:
             return needs[0]
@@ -298,9 +257,9 @@ class StartBuild:
         is_whole = not (request.within or request.rows)
         return name if name and name not in self.tensors and is_whole else None
 
-    def fold(self, op: Op, part: Part, operand: str) -> str:
+    def fold(self, op: Op, part: Part, operands: tuple[str, ...]) -> str:
         """The reduction itself, in its accumulator's dtype."""
-        dtype = self.tensors[operand].dtype
+        dtype = self.tensors[operands[0]].dtype
         kind = OpKind.SUM if op.kind is OpKind.MEAN else op.kind
         dtype = accumulator(kind, dtype)
         name = f"{op.output}_{kind}"
@@ -310,7 +269,7 @@ class StartBuild:
                 f"operator {op.kind} ({op.output}), which two views of its result would have folded twice",
                 "Leave it to a launch of its own.",
             )
-        return self.add(kind, (operand,), part, dtype, name=name if name not in self.tensors else None)
+        return self.add(kind, operands, part, dtype, name=name if name not in self.tensors else None)
 
     def folded_value(self, op: Op, request: Request, fold: str) -> str:
         """A reduction's result in its own dtype, a mean's quotient, in the full space or over the kept dimensions."""
@@ -382,6 +341,11 @@ class StartBuild:
         number = {f"d{d}": var(position(i, self.space.shape[d])) for i, d in enumerate(self.dims_of(part))}
         return tuple(e.substitute({v: number[v.name] for v in e.variables if v.name in number}) for e in view)
 
+    @property
+    def multiplies(self) -> bool:
+        """Whether matrices are multiplied, whose operands are best tensors of the space's dimensions."""
+        return any(op.kind in CONTRACTIONS for op in self.fusion.ops)
+
     def input_view(self, request: Request) -> str:
         """An input through a view: itself, one permute, one broadcast whose dims may be in any order, or a VIEW.
 
@@ -389,7 +353,10 @@ class StartBuild:
         """
         name, view, part = request.value, request.view, request.part
         source = self.tensors[name]
-        every = None if request.within else every_so_many(source, view, self.space.index(self.dims_of(part)))
+        own = self.space.index(self.dims_of(part))
+        every = None if request.within else every_so_many(source, view, own)
+        if every is None and self.multiplies and not request.within:
+            every = in_pieces(source, view, own)
         if every is not None:
             name, view = f"{name}_s{len(self.tensors)}", every.view
             source = replace(
@@ -397,7 +364,6 @@ class StartBuild:
             )
             self.tensors[name] = source
         sizes, shape = tuple(a.extent for a in source.logical), self.shape(part)
-        own = self.space.index(self.dims_of(part))
         places = one_to_one(sizes, view, shape, own)
         if places is None or request.within:
             bounds = tuple(within(self.local((w.index,), part)[0], w.low, w.high) for w in request.within)

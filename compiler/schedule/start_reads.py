@@ -54,6 +54,28 @@ def every_so_many(t: TensorView, view: View, own: View) -> Strided | None:
     return Strided(tuple(n for n, _, _ in found), tuple(s for _, s, _ in found), tuple(e for _, _, e in found))
 
 
+def in_pieces(t: TensorView, view: View, own: View) -> Strided | None:
+    """The elements of an input whose dimensions a view reads as several of the space's, one inside the other, as a
+    tensor of those; None for any other view, and where no dimension is cut."""
+    assert t.allocation is not None, "a global tensor always has an allocation"
+    along_own = frozenset(v for e in own for v in e.variables)
+    found: list[tuple[int, int, Expr]] = []
+    for axis, stride, e in zip(t.logical, t.allocation.strides, view, strict=True):
+        inner = 1
+        pieces: list[tuple[int, int, Expr]] = []
+        for atom, step in sorted(e.terms, key=lambda term: term[1]):
+            if not isinstance(atom, Var) or atom not in along_own or step != inner:
+                return None
+            pieces.insert(0, (atom.extent, (stride or 0) * step, var(atom)))
+            inner *= atom.extent
+        if e.const or inner != axis.extent:
+            return None
+        found += pieces or [(1, stride or 0, e)]
+    if len(found) == len(view):
+        return None
+    return Strided(tuple(n for n, _, _ in found), tuple(s for _, s, _ in found), tuple(e for _, _, e in found))
+
+
 def with_axes_of_the_space(sf: ScheduledFusion, space: KernelSpace) -> ScheduledFusion:
     """The same fusion where inputs that are only read as reshapes of the space have its axes: they are read as they
     are, and the copy engine can bring their rows."""

@@ -9,7 +9,7 @@ from enum import Enum
 from compiler.dtypes import DType
 from compiler.ir.expr import Var
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import EXTREMES, SUMS, VIEWS, OpKind
+from compiler.ir.ops import CONTRACTIONS, EXTREMES, SUMS, VIEWS, OpKind
 from compiler.ir.views import View, Within, source_index, within
 
 _WIDENED = {(DType.BF16, DType.F32), (DType.F16, DType.F32)}
@@ -50,6 +50,8 @@ def accumulator(kind: OpKind, dtype: DType) -> DType:
         return dtype
     if dtype.is_float:
         return DType.F32
+    if kind in CONTRACTIONS:
+        return DType.I32
     return DType.I64 if kind in SUMS else dtype
 
 

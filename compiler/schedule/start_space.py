@@ -15,7 +15,7 @@ from math import prod
 from compiler.errors import Unsupported
 from compiler.ir.expr import var
 from compiler.ir.fusion import Fusion, Op, dense_strides
-from compiler.ir.ops import FOLDS, POINTWISE, SCANS, OpKind
+from compiler.ir.ops import CONTRACTIONS, FOLDS, POINTWISE, SCANS, OpKind
 from compiler.ir.tensor import End
 from compiler.ir.views import View, position, reshaped
 from compiler.schedule.start_groups import Groups, groups_of
@@ -88,6 +88,9 @@ def space_of(fusion: Fusion) -> KernelSpace:
     Raises Unsupported where outputs have no place in one space.
     """
     needed = _needed(fusion)
+    product = next((op for op in fusion.ops if op.kind in CONTRACTIONS and op.output in needed), None)
+    if product is not None:
+        return _contracted(fusion, product)
     folds = [op for op in fusion.ops if op.kind in FOLDS and op.output in needed and folded_dims(fusion, op)]
     grouped = {op.output: groups for op in folds if (groups := groups_of(fusion, op)) is not None}
     scan = next((op for op in fusion.ops if op.kind in SCANS and op.output in needed), None)
@@ -105,6 +108,19 @@ def space_of(fusion: Fusion) -> KernelSpace:
         first = _places(fusion.value(scan.output).shape, scan.dims, shape)
         space = KernelSpace(_with_kept(shape, first).shape)
     space = space or _crossed(fusion, shape, folds, aligned) or _with_kept(shape, first)
+    for name in fusion.outputs:
+        _refuse_unplaced(fusion, space, name, aligned)
+    return space
+
+
+def _contracted(fusion: Fusion, op: Op) -> KernelSpace:
+    """The space of a contraction: the dimensions of its result, in the order of the first output that has as many
+    elements, and the one that it sums along. Raises Unsupported."""
+    elems = fusion.value(op.output).elems
+    anchor = next((name for name in fusion.outputs if fusion.value(name).elems == elems), op.output)
+    aligned = _aligned(fusion, anchor)
+    shape = _cut(fusion, anchor, aligned)
+    space = KernelSpace((*shape, fusion.value(op.tensor_inputs[0]).shape[-1]), (len(shape),))
     for name in fusion.outputs:
         _refuse_unplaced(fusion, space, name, aligned)
     return space

@@ -24,6 +24,7 @@ from compiler.schedule.steps import (
     ParallelizeLike,
     ParallelizeLoops,
     Park,
+    ProductsInFlight,
     Propagate,
     Recompute,
     Reorder,
@@ -69,6 +70,7 @@ _NAMES: dict[str, type[Step]] = {
     "straddle": Straddle,
     "multicast": Multicast,
     "park": Park,
+    "in_flight": ProductsInFlight,
     "cap_registers": CapRegisters,
 }
 _TYPES: dict[type[Step], str] = {cls: name for name, cls in _NAMES.items()}

@@ -2,8 +2,8 @@
 
 The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"). `ParallelizeLoops` says of many
 loops, `Propagate`, `ParallelizeLike` and `InlineSelectedAt` of many tensors what is said of one. `CacheInput`,
-`CacheOutput`, `Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Park` and `CapRegisters` say what a finished
-schedule needs besides.
+`CacheOutput`, `Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Park`, `ProductsInFlight` and
+`CapRegisters` say what a finished schedule needs besides.
 """
 
 from __future__ import annotations
@@ -327,6 +327,16 @@ class Park:
 
 
 @dataclass(frozen=True, slots=True)
+class ProductsInFlight:
+    """Of the instructions of tensor cores that make `tv`, as many `groups` may be under way while the loop around them
+    goes on: a group is what one turn asks for. The stages that they read are free so many turns later.
+    """
+
+    tv: str
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
 class CapRegisters:
     """At most this many registers a thread: a multiple of 8, from 16 to 248.
 
@@ -365,5 +375,6 @@ Step = (
     | Straddle
     | Multicast
     | Park
+    | ProductsInFlight
     | CapRegisters
 )

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import Arg, Fusion, Op, Operand, PrefixSum, Reduce, Truth
+from fusetune.wire.fusion import Arg, Fusion, Matmul, Op, Operand, PrefixSum, Reduce, Truth
 from fusetune.wire.infer import MAX_RANK, checked_types
 from fusetune.wire.op_check import FLOATS, ITEM_BYTES, OpCheck, TensorType
 from fusetune.wire.op_types import result_type
@@ -43,6 +43,9 @@ def is_composed(op: Op, types: Mapping[str, TensorType]) -> bool:
     """Whether the operator has to be written out. `types`: of the fusion's values."""
     if isinstance(op, PrefixSum):
         return not _is_plain_scan(op, types)
+    if isinstance(op, Matmul):
+        (*_, rows, inner), (*_, columns) = (types[str(x)].shape for x in op.ins)
+        return 1 in (rows.constant, inner.constant, columns.constant)
     return op.op in COMPOSED or (isinstance(op, Reduce) and types[op.out].dtype != types[_operand(op)].dtype)
 
 
@@ -79,7 +82,7 @@ class _Written:
     def add(self, op: Op) -> None:
         """An operator of the fusion."""
         own = op.model_copy(update={"ins": tuple(self.names.get(str(x), x) for x in op.ins)})
-        others = _scan if isinstance(op, PrefixSum) else _typed_fold
+        others = _scan if isinstance(op, PrefixSum) else _product if isinstance(op, Matmul) else _typed_fold
         write = COMPOSED.get(op.op, others if is_composed(op, self.types) else None)
         if write is None:
             self.ops.append(own)
@@ -126,6 +129,31 @@ def _typed_fold(w: _Written, op: Op) -> str:
     dtype = w.types[op.out].dtype
     within = dtype if op.op == "sum" or dtype in FLOATS else "i64"
     return w.cast(w.put(op.op, w.cast(_operand(op), within), dims=op.dims, keepdim=op.keepdim), dtype)
+
+
+def _product(w: _Written, op: Op) -> str:
+    """A product of one row or column, or of one element of each: products of elements, and their sum if there are
+    several. It is rounded to the dtype of the result once."""
+    left, right = (str(x) for x in op.ins)
+    dtype, shape = w.types[op.out].dtype, w.shape(op.out)
+    *batch, rows, inner = w.shape(left)
+    wide = "f64" if "f64" in (w.types[left].dtype, dtype) else "f32"
+    dims, within = tuple(range(len(batch))), wide if dtype in FLOATS else dtype
+    left, right = (w.cast(x, within) for x in (left, right))
+    if inner == 1:
+        left, right = (_spread(w, x, shape, tuple(range(len(shape)))) for x in (left, right))
+        return w.cast(w.put("mul", left, right), dtype)
+    along = len(batch) if rows == 1 else len(batch) + 1
+    if rows == 1:
+        left = _spread(w, w.put("reshape", left, shape=(*batch, inner)), w.shape(right), (*dims, along))
+    else:
+        right = _spread(w, w.put("reshape", right, shape=(*batch, inner)), w.shape(left), (*dims, along))
+    summed = w.put("sum", w.put("mul", left, right), dims=(along,))
+    return w.cast(w.put("reshape", summed, shape=shape), dtype)
+
+
+def _spread(w: _Written, x: str, shape: tuple[int, ...], dims: tuple[int, ...]) -> str:
+    return x if w.shape(x) == shape else w.put("broadcast_to", x, shape=shape, dims=dims)
 
 
 def _truth(w: _Written, op: Op) -> str:

@@ -33,6 +33,7 @@ from fusetune.wire.fusion import (
     Fusion,
     Gather,
     Iota,
+    Matmul,
     Op,
     Operand,
     Pad,
@@ -216,8 +217,19 @@ def _refuse_unsupported(bound: Bound) -> None:
             raise Unsupported(f"operator {op.op} {where}", f"This version compiles {_COMPILED_NAMES}.")
         if isinstance(op, Copy) and op.memory is not None:
             raise Unsupported(f"copy to memory {op.memory} {where}", "Leave memory out: the schedule chooses it.")
+        if isinstance(op, Matmul):
+            _refuse_pairing(op, bound, where)
         if _literal_dtype(op, bound) in _COMPUTED_IN_F32:
             _refuse_literals(op, where)
+
+
+def _refuse_pairing(op: Matmul, bound: Bound, where: str) -> None:
+    """Raise Unsupported for a product of types that this version does not multiply."""
+    operand, result = (DType(bound.types[name].dtype) for name in (str(op.ins[0]), op.out))
+    results = {DType.I32} if operand is DType.I8 else _COMPUTED_IN_F32
+    if operand not in OpKind.MATMUL.row.takes or result not in results:
+        fix = "Cast the operands to f32, f16 or bf16, or use i8 with a result in i32."
+        raise Unsupported(f"matmul of {operand} into {result} {where}", fix)
 
 
 def _literal_dtype(op: Op, bound: Bound) -> DType | None:
@@ -391,7 +403,7 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
     document: dict[str, Any] = {"op": op.kind.value, "in": ins, "out": op.output}
     result = fusion.value(op.output)
     match op.kind:
-        case OpKind.CAST:
+        case OpKind.CAST | OpKind.MATMUL:
             document["dtype"] = result.dtype.value
         case OpKind.WHERE if len(op.tensor_inputs) == 1:
             document["dtype"] = result.dtype.value

@@ -10,7 +10,7 @@ from compiler.arch import REGISTER_BYTES
 from compiler.ir.expr import Div, Expr, Mod, unmarked
 from compiler.ir.ops import MOVES, MathGrade
 from compiler.lower import kernel_ir as k
-from compiler.lower import sync_ir, tmem_ir, whole_ir
+from compiler.lower import mma_ir, sync_ir, tmem_ir, whole_ir
 
 _ADDRESS_ISSUES = 1
 
@@ -117,8 +117,10 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             | tmem_ir.TmemFenceAfter()
         ):
             return 1  # LDTM and STTM of any width are one instruction (SASS of sm_100a); their rate is not published
-        case tmem_ir.Unpack():
-            return 0  # a name for registers
+        case tmem_ir.Unpack() | mma_ir.HoldRegisters():
+            return 0  # names for registers
+        case mma_ir.Mma() | mma_ir.MmaAsync() | mma_ir.MmaFence() | mma_ir.CommitMma() | mma_ir.WaitMma():
+            return 1  # of a warp; how long the tensor cores take, `search.cost.product_features` says
         case _:
             assert_never(s)
 

@@ -15,6 +15,8 @@ from search.cost.features import KernelFeatures
 from search.cost.instructions import issues_of, mufu_ops_of
 from search.cost.invariants import invariant_divisions
 from search.cost.model import Prediction, in_a_row, predict
+from search.cost.product_features import has_products, product_features
+from search.cost.products import predict_product
 from search.cost.sectors import partial_sector_bytes
 from search.cost.sites import StatementSite, sites_of
 from search.cost.spills import resident_blocks, spilled_bytes
@@ -39,7 +41,7 @@ from search.tuning.candidates.draft import Predict
 
 def predictor(card: Card) -> Predict:
     """Predicted microseconds of one launch on `card`; those of several add up."""
-    return lambda launch: predict(card, features_of(launch)).total_us
+    return lambda launch: predict_launch(card, launch).total_us
 
 
 def refiner(card: Card) -> Refine:
@@ -50,9 +52,16 @@ def refiner(card: Card) -> Refine:
 
     def refine(generated: Generated, resources: Resources) -> Prediction:
         known = resources if len(generated.launches) == 1 else None
-        return in_a_row(predict(card, features_of(launch, known)) for launch in generated.launches)
+        return in_a_row(predict_launch(card, launch, known) for launch in generated.launches)
 
     return refine
+
+
+def predict_launch(card: Card, launch: Generated | GeneratedLaunch, resources: Resources | None = None) -> Prediction:
+    """The time of one launch, of tensor cores by a model of their own. Raises ValueError for several launches."""
+    if has_products(launch):
+        return predict_product(card, product_features(launch, card, resources))
+    return predict(card, features_of(launch, resources))
 
 
 def features_of(generated: Generated | GeneratedLaunch, resources: Resources | None = None) -> KernelFeatures:

@@ -11,6 +11,7 @@ from search.launches.nested_folds import nested_folds
 from search.launches.raised_permutes import raise_permutes
 from search.launches.short_runs import runs_last
 from search.launches.split_factors import merging_helps, split_factors
+from search.launches.split_products import product_factors, split_products
 from search.launches.split_reductions import split_reductions
 
 __all__ = [
@@ -26,10 +27,12 @@ __all__ = [
     "merging_helps",
     "nested_folds",
     "part_of",
+    "product_factors",
     "program_trace",
     "raise_permutes",
     "runs_last",
     "scratch_buffers",
     "split_factors",
+    "split_products",
     "split_reductions",
 ]

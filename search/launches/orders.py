@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import FOLDS
+from compiler.ir.ops import CONTRACTIONS, FOLDS
+
+_SUMS = FOLDS | CONTRACTIONS
 
 
 def orders(fusion: Fusion) -> Iterator[tuple[Op, ...]]:
@@ -46,7 +48,7 @@ def _after(fusion: Fusion) -> list[int]:
     for op in fusion.ops:
         level = max((past.get(x, 0) for x in op.tensor_inputs), default=0)
         levels.append(level)
-        past[op.output] = level + (op.kind in FOLDS)
+        past[op.output] = level + (op.kind in _SUMS)
     return levels
 
 
@@ -56,7 +58,7 @@ def _before(fusion: Fusion) -> list[int]:
     levels = [0] * len(fusion.ops)
     for n in reversed(range(len(fusion.ops))):
         op = fusion.ops[n]
-        levels[n] = -(ahead.get(op.output, 0) + (op.kind in FOLDS))
+        levels[n] = -(ahead.get(op.output, 0) + (op.kind in _SUMS))
         for x in op.tensor_inputs:
             ahead[x] = max(ahead.get(x, 0), -levels[n])
     return levels
@@ -72,7 +74,7 @@ def _classes(fusion: Fusion) -> list[tuple[int, ...]]:
     for n in reversed(range(len(fusion.ops))):
         op = fusion.ops[n]
         classes[n] = next_fold.get(op.output, ())
-        if op.kind in FOLDS:
+        if op.kind in _SUMS:
             classes[n] = (*fusion.value(op.tensor_inputs[0]).shape, -1, *op.dims)
         if classes[n]:
             next_fold.update(dict.fromkeys(op.tensor_inputs, classes[n]))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op
-from compiler.ir.ops import CHOICES, FOLDS, OpKind
+from compiler.ir.ops import CHOICES, CONTRACTIONS, FOLDS, OpKind
 from compiler.ir.touched import stored_bytes
 from search.cost.roofline import launch_us
 
@@ -123,7 +123,9 @@ class Pricing:
                 continue
             for x in self._operands[n]:
                 more = np.minimum(computed, self._elems[x])
-                if self._ops[n].kind in FOLDS:
+                if self._ops[n].kind in CONTRACTIONS:
+                    more = self._elems[x] * (computed > 0)
+                elif self._ops[n].kind in FOLDS:
                     more = np.ceil(computed * self._elems[x] / self._elems[n])
                 needed[x] = np.minimum(self._elems[x], needed[x] + more)
         is_whole = needed >= self._elems[:, None]

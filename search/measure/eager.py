@@ -153,6 +153,8 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             raise Unsupported("operator rand in eager torch", "Torch draws other numbers: time it beside by hand.")
         case OpKind.IOTA:
             return _iota(shape, dims[0], result.dtype)
+        case OpKind.MATMUL:
+            return _matmul(result.dtype)
         case OpKind.CUMSUM:
             return _before(dims[0]) if op.start else lambda x: x.cumsum(dims[0])
         case kind if kind in FOLDS:
@@ -171,6 +173,16 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.COPY:
             return lambda x: x.clone(memory_format=torch.contiguous_format)
     return _elementwise(op.kind)
+
+
+def _matmul(dtype: DType) -> _Step:
+    """In the operands' type, and in the result's where that is another: torch has no product of one into another."""
+
+    def step(x: Array, y: Array) -> Array:
+        wanted = _dtypes()[dtype]
+        return x.to(wanted) @ y.to(wanted)
+
+    return step
 
 
 def _before(dim: int) -> _Step:

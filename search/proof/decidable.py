@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import FOLDS, SCANS
-from search.proof.small.resize import Dims
+from compiler.ir.ops import CONTRACTIONS, FOLDS, SCANS
+from search.proof.small.resize import Dims, shared_dim
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.decided import UNDECIDED_FIX, best_shares, why_undecided
 from search.proof.verify.scalars import expect_set
@@ -46,6 +46,7 @@ def _shrunk(fusion: Fusion) -> Fusion | None:
     """
     dims = Dims(fusion)
     folded = {dims.of((op.tensor_inputs[0], d)) for op in fusion.ops if op.kind in FOLDS | SCANS for d in op.dims}
+    folded |= {dims.of(shared_dim(fusion, op)) for op in fusion.ops if op.kind in CONTRACTIONS}
     sizes, small = dims.free, fusion
     while sum(value.elems for value in small.values) > MOST_ELEMS:
         long = {dim: n for dim, n in sizes.items() if dim not in folded and n > FEW_ROWS} or sizes

@@ -11,7 +11,7 @@ from threading import TIMEOUT_MAX
 from typing import Any, Protocol
 
 from compiler.errors import CompileError
-from compiler.nvrtc import Compiled
+from compiler.nvrtc import Compiled, serialized_products
 from compiler.pipeline import Generated, artifact
 from fusetune.wire.artifact import KernelArtifact, Resources
 from search.cost.model import Prediction
@@ -105,6 +105,8 @@ class Builder:
             return compiled
         if build.generated is None:
             raise AssertionError(f"{build.candidate} was compiled and never generated")
+        if waiting := serialized_products(compiled.log):
+            return failure_of(CompileError("ptxas has products wait for one another.", "\n".join(waiting)))
         built = self.artifact(build.generated, compiled)
         if self.refine is not None:
             found = self.refine(build.generated, built.resources)

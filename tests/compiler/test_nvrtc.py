@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 from compiler import nvrtc
+from compiler.arch import arch_named
 from compiler.child import Child, ChildDied
 from compiler.cubin import code_hash, sections_of
 from compiler.errors import CompileError, CompileTimeout
-from compiler.nvrtc import Compiled, CompilePool, KernelResources, parse_resources, trimmed
+from compiler.nvrtc import Compiled, CompilePool, KernelResources, parse_resources, serialized_products, trimmed
+from compiler.pipeline import generate
+from tests.compiler.products import Groups, by_warp_groups, product
 
 SCALE = """\
 extern "C" __global__ void __launch_bounds__(128) fusion(const float* __restrict__ x, float* __restrict__ y) {
@@ -306,3 +309,20 @@ def test_requests_from_many_threads_get_their_own_answers() -> None:
     with CompilePool(workers=2) as pool, ThreadPoolExecutor(6) as threads:
         hashes = {compiled.code_hash for compiled in threads.map(partial(compile_one, pool), factors)}
     assert len(hashes) == len(factors)
+
+
+@pytest.mark.parametrize(("code", "is_told"), [(7509, False), (7510, True), (7518, True), (7520, True), (7521, False)])
+def test_messages_of_products_that_wait_for_one_another(code: int, is_told: bool) -> None:
+    line = f"ptxas info    : (C{code}) Potential Performance Loss: wgmma.mma_async instructions are serialized"
+    log = f"ptxas info    : 0 bytes gmem\n{line} due to …\n{line} due to …\n"
+    assert serialized_products(log) == ((f"{line} due to …",) if is_told else ())
+
+
+def test_ptxas_tells_of_products_that_wait_for_one_another(pool: CompilePool) -> None:
+    """A register of a result is written while the instructions are under way."""
+    made = generate(by_warp_groups(product(128, 64, 256), Groups(columns=64, in_flight=1)), arch_named("sm_90a"))
+    assert serialized_products(pool.submit(made.source, "sm_90a").result().log) == ()
+    planted = made.source.replace("ft_mma_commit();", "ft_mma_commit(); v1_matmul[3] += 1.0f;").replace(
+        "ft_mma_hold<32>(&v1_matmul[0]);", ""
+    )
+    assert serialized_products(pool.submit(planted, "sm_90a").result().log)

@@ -122,7 +122,7 @@ def appended(**op: Any) -> Callable[[Document], None]:
 
 
 UNSUPPORTED: list[tuple[str, Callable[[Document], Any], str]] = [
-    ("operator", appended(op="matmul", **{"in": ["s", "t"]}), "operator matmul (ops[7], 'z')"),
+    ("product", appended(op="matmul", dtype="f64", **{"in": ["s", "t"]}), "matmul of f32 into f64 (ops[7], 'z')"),
     ("memory of copy", appended(op="copy", **{"in": ["s"]}, memory="tmem"), "copy to memory tmem (ops[7], 'z')"),
     ("literal over f32", appended(op="add", **{"in": ["s", 3.5e38]}), "literal 3.5e+38 (ops[7], 'z')"),
     ("literal under f32", appended(op="mul", **{"in": ["s", 1e-46]}), "literal 1e-46 (ops[7], 'z')"),
@@ -148,7 +148,7 @@ def test_literals_that_f32_holds_are_taken(number: float | str) -> None:
 
 def test_an_operator_that_no_output_needs_may_be_unsupported() -> None:
     document = copy.deepcopy(BIAS)
-    document["ops"].append({"op": "matmul", "in": ["s", "t"], "out": "z"})
+    document["ops"].append({"op": "matmul", "in": ["s", "t"], "out": "z", "dtype": "f64"})
     assert bound(document) == bound()
 
 

@@ -40,7 +40,7 @@ from fusetune.wire.fusion import (
         pytest.param(get_args(BinaryName), BINARY, id="binary"),
         pytest.param(get_args(CompareName), COMPARE, id="comparisons"),
         pytest.param(get_args(ReduceName), FOLDS, id="folds"),
-        pytest.param(MODEL_OF_OP.keys() - {"matmul"} - COMPOSED.keys(), COMPILED, id="all"),
+        pytest.param(MODEL_OF_OP.keys() - COMPOSED.keys(), COMPILED, id="all"),
         pytest.param(FLOAT_ONLY, {k for k in ARITHMETIC | FOLDS if k.row.takes == FLOATS}, id="of-floats"),
         pytest.param(INTEGER_ONLY, {k for k in ARITHMETIC | FOLDS if k.row.takes <= BITS}, id="of-integers"),
         pytest.param(TAKES_FP8, {k for k in ARITHMETIC | COMPARE | FOLDS if k.row.takes == STORED}, id="of-fp8"),

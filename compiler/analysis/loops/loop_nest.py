@@ -37,6 +37,8 @@ WARP_VAR = "warp"
 THREAD_VARS = frozenset(("tx", "ty", "tz", WARP_VAR))
 CLUSTER_VAR = BUILTIN[ParallelType.CLUSTER]
 """Name of the variable that is a block's place in its cluster."""
+MMA = "mma"
+"""How the names of the variables begin that run over the axes of one instruction of the tensor cores."""
 LANE = "lane"
 """Name of the variable that runs over a vector access."""
 
@@ -50,7 +52,8 @@ class LoopNest:
     runs as, `extents` its extent. `paths`: by tensor, the loops around the op that makes it, its consumers' among
     them; `depths`: how many of these are shared with consumers. `varying`: axes along whose loops
     elements differ, of this tensor or of one that shares the loop. `beside`: by number, loops that other tensors have
-    on threads, and their index there.
+    on threads, and their index there. `in_turns`: of these, the loops in whose turns a ring goes round: one group of
+    threads after the other uses it, each for a whole turn.
     """
 
     group: dict[str, tuple[int | None, ...]]
@@ -61,6 +64,12 @@ class LoopNest:
     depths: dict[str, int]
     varying: frozenset[Loop]
     beside: dict[int, Expr]
+    in_turns: frozenset[int] = frozenset()
+
+    @property
+    def turns(self) -> int:
+        """Groups of threads that take turns with rings, of all loops in which they do."""
+        return sum(max(v.extent for v in self.beside[n].variables) for n in self.in_turns)
 
     def path(self, t: TensorView) -> tuple[int, ...]:
         """Loop numbers around the op that makes `t`, outermost first."""
@@ -95,7 +104,16 @@ class LoopNest:
             return Expr()
         if type_ in BUILTIN:
             return var(Var(BUILTIN[type_], extent))
+        if type_ is ParallelType.MMA:
+            return var(Var(f"{MMA}{position}", extent))
         return var(Var(LANE, extent)) if type_ is ParallelType.VECTORIZE else Expr()
+
+    def standing(self, t: TensorView, position: int) -> Expr:
+        """Where an axis of a tensor stands for those who read it: of groups that take turns, each at its own index."""
+        number = self.group[t.name][position]
+        if number in self.in_turns and t.types[position].is_thread:
+            return self.beside[number]
+        return self.variable(t, position)
 
     def loop_index(self, t: TensorView) -> dict[IterDomain, Expr]:
         return {axis: self.variable(t, i) for i, axis in enumerate(t.loop)}
@@ -151,9 +169,36 @@ def infer_loop_nest(sf: ScheduledFusion, graph: IdGraph) -> LoopNest:
             type_ = sf.tensor(name).types[i]
             if type_.is_thread and name in extents:
                 beside[number] = var(Var(BUILTIN[type_], extents[name][i]))
+    in_turns = _in_turns(sf, loops, numbers, group)
     paths = _paths(sf, group)
     depths = {t: _depth(sf.tensor(t), group[t], paths[t]) for t in group}
-    return LoopNest(group, dims, runs_as, extents, paths, depths, varying, beside)
+    return LoopNest(group, dims, runs_as, extents, paths, depths, varying, beside, in_turns)
+
+
+def _in_turns(
+    sf: ScheduledFusion, loops: LoopMap, numbers: dict[Loop, int], group: dict[str, tuple[int | None, ...]]
+) -> frozenset[int]:
+    """Loops that threads have and a ring inside of them goes round in: they stand around what the threads do, too.
+
+    Stages that are slices go from one group to the other in every turn of the ring, and the threads have no such loop.
+    """
+    found: dict[int, Loop] = {}
+    for t in sf.tensors:
+        if t.circular is None or t.circular.slice_position is not None or t.name not in group:
+            continue
+        for i in range(t.compute_at):
+            number = group[t.name][i]
+            is_around = any(group[t.name][j] is not None for j in range(i + 1, t.compute_at))
+            if number is not None and is_around:
+                found[number] = loops.loop(t.name, i)
+    members = loops.shared()
+    taken: set[int] = set()
+    for number, root in found.items():
+        for name, i in members.get(root, ()):
+            if name in group and sf.tensor(name).types[i].is_thread:
+                taken.add(number)
+                group[name] = (*group[name][:i], number, *group[name][i + 1 :])
+    return frozenset(taken)
 
 
 def _varying(sf: ScheduledFusion, loops: LoopMap) -> frozenset[Loop]:

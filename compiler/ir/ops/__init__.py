@@ -26,6 +26,7 @@ __all__ = [
     "CHOICES",
     "COMPARE",
     "COMPILED",
+    "CONTRACTIONS",
     "COSTLY",
     "ELSEWHERE",
     "EXTREMES",
@@ -94,13 +95,17 @@ CARRIES = MOVES | _of(OpClass.JOIN)
 FOLDS = _of(OpClass.FOLD)
 """Reductions of a fusion."""
 
-REDUCTIONS = FOLDS - {OpKind.MEAN}
-"""Operators of a scheduled fusion that fold the elements along axes into one; a mean is a sum and a quotient there."""
+CONTRACTIONS = _of(OpClass.CONTRACTION)
+"""Sums of products of two operands along a dimension that both have, each worked out once, as a fold is."""
+
+REDUCTIONS = FOLDS - {OpKind.MEAN} | CONTRACTIONS
+"""Operators of a scheduled fusion that fold the elements along axes into one; a mean is a sum and a quotient there. A
+contraction folds the products of its operands, which both have all of its axes."""
 
 SUMS = frozenset({OpKind.SUM, OpKind.MEAN})
 """Folds that add."""
 
-ROUNDING_FOLDS = SUMS | {OpKind.PROD}
+ROUNDING_FOLDS = SUMS | {OpKind.PROD} | CONTRACTIONS
 """Folds of floats whose last bits depend on the order: each is folded once, and read by all."""
 
 SCANS = _of(OpClass.SCAN)

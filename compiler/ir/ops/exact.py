@@ -108,3 +108,12 @@ def exact_prefix_sum(xp: Any, x: Any, axis: int, is_exclusive: bool) -> Any:
     rest = [slice(None)] * x.ndim
     rest[axis] = slice(0, -1)
     return xp.concatenate((xp.zeros_like(sums[tuple(first)]), sums[tuple(rest)]), axis=axis)
+
+
+def exact_matmul(xp: Any, x: Any, y: Any) -> Any:
+    """The product of matrices, the last two dimensions of each. torch on CUDA has none of integers: sums of products of
+    8 bits are exact in f64 too."""
+    if x.dtype != xp.int64:
+        return xp.matmul(x, y)
+    wide = xp.matmul(xp.asarray(x, dtype=xp.float64), xp.asarray(y, dtype=xp.float64))
+    return xp.asarray(wide, dtype=xp.int64)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import StrEnum
 from math import inf
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.ops import ends
 from compiler.ir.ops.exact import (
     each_element,
@@ -17,6 +17,7 @@ from compiler.ir.ops.exact import (
     exact_gelu,
     exact_gelu_erf,
     exact_left_shift,
+    exact_matmul,
     exact_pow,
     exact_prefix_sum,
     exact_product,
@@ -470,6 +471,21 @@ class OpKind(StrEnum):
     MEAN = "mean", replace(SUMMED, takes=FLOATS, approx=QUOTIENT)
     AMAX = "amax", extremes(lambda xp, x, axes: xp.amax(x, axis=axes, keepdims=True), -inf, "maximum")
     AMIN = "amin", extremes(lambda xp, x, axes: xp.amin(x, axis=axes, keepdims=True), inf, "minimum")
+
+    # Contractions: sums of products of two operands, along a dimension that both have ---------------------------------
+
+    MATMUL = (
+        "matmul",
+        OpRow(
+            OpClass.CONTRACTION,
+            2,
+            takes=frozenset({DType.F32, DType.F16, DType.BF16, DType.I8}) | FP8,
+            reference=exact_matmul,
+            begins=0.0,
+            step="add",
+            zero=Zero.OPEN,
+        ),
+    )
 
     # Scans: an element of all those up to it ------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ class OpClass(StrEnum):
     RANDOM = "random"
     FOLD = "fold"
     SCAN = "scan"
+    CONTRACTION = "contraction"
 
 
 class MathGrade(StrEnum):

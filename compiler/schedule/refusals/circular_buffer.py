@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from compiler.arch import REGISTER_UNIT, SETMAXNREG_LEAST, SETMAXNREG_MOST
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import COPIES
+from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.circular_buffer import buffer_limit, buffered_position, serial_positions
 from compiler.schedule.inline import compute_position
@@ -57,9 +58,9 @@ def shared_registers_are_whole_units(site: Site, step: steps.CircularBuffer) -> 
 @step_rule(steps.CircularBuffer)
 def circular_buffer_is_filled_by_a_copy(site: Site, step: steps.CircularBuffer) -> Iterator[Refusal]:
     """A buffered tensor is no input, but copied from global memory to shared memory or registers, or from shared memory
-    to registers (nvFuser, circular buffers)."""
+    to registers (nvFuser, circular buffers). What comes asynchronously is copied, though the operator spreads it."""
     op, t = site.sf.producer(site.name), site.tensor
-    if op is None or op.kind not in COPIES:
+    if op is None or (op.kind not in COPIES and op.via is CopyVia.PLAIN):
         made = "an input" if op is None else f"made by {op.kind}"
         yield Refusal(
             site.name, made, "made by a copy", "Copy the tensor and buffer the copy.", f"{site.name} is {made}"

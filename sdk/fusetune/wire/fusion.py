@@ -390,7 +390,8 @@ class PrefixSum(OpBase):
 
 
 class Matmul(OpBase):
-    """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'."""
+    """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'; 8-bit
+    floats need a wider one."""
 
     arity = 2
     op: Literal["matmul"]

@@ -346,8 +346,6 @@ def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> 
     if left.dtype == "bool":
         check.fault("in[0]", left, "a number dtype for matmul", "Cast it first.")
         return None
-    if _lacks("matmul", left, check):
-        return None
     expected = f"{left.dtype} ({', '.join(map(str, (*left.shape[:-2], left.shape[-1], 'n')))}), to go with {left}"
     if right.rank != left.rank or right.shape[:-1] != (*left.shape[:-2], left.shape[-1]):
         check.fault("in[1]", right, expected, "Permute, reshape or broadcast one of the operands first.")
@@ -356,6 +354,9 @@ def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> 
         check.fault("in[1]", right, expected, "Cast one of the operands first.")
         return None
     dtype = op.dtype or left.dtype
+    if dtype in FP8:
+        check.fault("dtype", op.dtype, "a wider float for products of 8-bit floats", 'Write "dtype": "f32", then cast.')
+        return None
     if dtype == "bool" or (dtype in FLOATS) != (left.dtype in FLOATS):
         kind = "float" if left.dtype in FLOATS else "integer"
         check.fault("dtype", dtype, f"a {kind} dtype, as the operands are {left.dtype}", "Cast the result instead.")

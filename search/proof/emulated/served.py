@@ -15,7 +15,7 @@ from compiler.emulate.ptx.module import Module
 from compiler.emulate.run import emulate
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Value, dense_strides
-from compiler.ir.ops import FOLDS, SCANS
+from compiler.ir.ops import CONTRACTIONS, FOLDS, SCANS
 from compiler.ir.touched import read_elements
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import KernelArtifact
@@ -190,7 +190,7 @@ def _tilings(launch: GeneratedLaunch) -> dict[str, Tiling]:
     except Unsupported:
         return {}
     grids = {tiling.blocks for tiling in found.values()}
-    folds = any(op.kind in FOLDS | SCANS for op in launch.trace.fusion.ops)
+    folds = any(op.kind in FOLDS | SCANS | CONTRACTIONS for op in launch.trace.fusion.ops)
     return {} if folds or grids != {prod(launch.kernel.grid)} else found
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
-from compiler.ir.ops import ARITHMETIC, CHOICES, FOLDS, OpKind
+from compiler.ir.ops import ARITHMETIC, CHOICES, CONTRACTIONS, FOLDS, OpKind
 
 Dim = tuple[str, int]
 """A dimension of a value, by the value's name."""
@@ -75,8 +75,16 @@ class Dims:
         return replace(value, shape=shape, strides=dense_strides(shape) if dense else _strides(value, shape))
 
 
+def shared_dim(fusion: Fusion, op: Op) -> Dim:
+    """The dimension along which a contraction sums, of its second operand."""
+    name = op.tensor_inputs[1]
+    return name, len(fusion.value(name).shape) - 2
+
+
 def _equal_dims(fusion: Fusion, op: Op) -> Iterator[tuple[Dim, Dim]]:
     result = fusion.value(op.output).shape
+    if op.kind in CONTRACTIONS:
+        yield (op.tensor_inputs[0], len(result) - 1), shared_dim(fusion, op)
     for place, name in enumerate(op.tensor_inputs):
         shape = fusion.value(name).shape
         for here, there in _dim_pairs(op, shape, result, place):
@@ -101,6 +109,8 @@ def _dim_pairs(op: Op, shape: Sequence[int], result: Sequence[int], place: int) 
         case kind if kind in FOLDS:
             kept = [d for d in range(len(shape)) if d not in op.dims]
             yield from ((d, d if len(result) == len(shape) else place) for place, d in enumerate(kept))
+        case kind if kind in CONTRACTIONS:
+            yield from ((d, d) for d in range(len(shape)) if d != len(shape) - 1 - place)
         case OpKind.SLICE | OpKind.CAT | OpKind.PAD:
             yield from ((d, d) for d in range(len(shape)) if d not in op.dims)
         case OpKind.RAND:

@@ -29,7 +29,7 @@ from collections.abc import Callable
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Literal, Value
 from compiler.ir.index_ranges import index_ranges
-from compiler.ir.ops import CARRIES, COMPARE, EXTREMES, FOLDS, SCANS, OpKind, Zero
+from compiler.ir.ops import CARRIES, COMPARE, CONTRACTIONS, EXTREMES, FOLDS, SCANS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
 from search.proof.verify.integers import bools, compared, indices, integers, lone_elements, moved_integers
@@ -285,6 +285,8 @@ def _reduction_length(fusion: Fusion) -> int:
         if op.kind in FOLDS | SCANS:
             operand = fusion.value(op.tensor_inputs[0]).shape
             longest = max(longest, math.prod(operand[d] for d in op.dims))
+        if op.kind in CONTRACTIONS:
+            longest = max(longest, fusion.value(op.tensor_inputs[0]).shape[-1])
         lengths[op.output] = longest
     return max(lengths.values(), default=1)
 

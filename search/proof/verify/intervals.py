@@ -20,7 +20,7 @@ from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Number, Op
-from compiler.ir.ops import COMPARE, SUMS, OpKind
+from compiler.ir.ops import COMPARE, CONTRACTIONS, SUMS, OpKind
 from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
@@ -30,6 +30,8 @@ from search.proof.verify.relations import Relation, holds
 
 _EXACT_SUM = 2.0**22
 _EXACT_INTEGER = 2.0**53
+_LOST_PRODUCT = 2.0**-126
+"""Of a product below the normal numbers of f32 nothing may be left."""
 
 
 class SumRole(Enum):
@@ -191,6 +193,25 @@ class Intervals:
         low, high = (xp.sum(end, axis=axes, keepdims=True) for end in (low, high))
         return replace(self._settled(value, low, high, ()), terms=terms, is_coarse=coarse)
 
+    def contract(self, x: Bounded, y: Bounded, dtype: DType) -> Bounded:
+        """As of a sum, whose terms are products; of operands with ends by their middles and half their widths."""
+        xp, value = self.xp, self.values.contract(x.value, y.value, dtype)
+        sizes = [self._largest(*self.ends(part)) for part in (x, y)]
+        terms = xp.matmul(*sizes)
+        if not dtype.is_float:
+            return Bounded(value, terms=terms) if x.is_known and y.is_known else self._anything(value)
+        # Products of multiples of 1/2 are multiples of 1/4, which as many bits hold up to the same sum.
+        coarse = xp.asarray(True)
+        for part in (x, y):
+            low, high = self.ends(part)
+            coarse = coarse & ((low == high) & (low * 2.0 == xp.round(low * 2.0))).all()
+        if x.is_known and y.is_known:
+            return Bounded(value, terms=terms, is_coarse=coarse)
+        (xl, xh), (yl, yh) = self.ends(x), self.ends(y)
+        middle = xp.matmul((xl + xh) / 2.0, (yl + yh) / 2.0)
+        around = terms - xp.matmul(*(xp.abs(low + high) / 2.0 for low, high in ((xl, xh), (yl, yh))))
+        return replace(self._settled(value, middle - around, middle + around, ()), terms=terms, is_coarse=coarse)
+
     def merge(self, kind: OpKind, x: Bounded, y: Bounded) -> Bounded:
         value = self.values.merge(kind, x.value, y.value)
         known = x.is_known and y.is_known
@@ -224,7 +245,8 @@ class Intervals:
             return Bounded(value) if x.is_known else self._unwrapped(value, *self.ends(x), dtype)
         accumulator = FLOAT_FORMATS[DType.F64 if dtype is DType.F64 else DType.F32]
         low, high = self.ends(x)
-        error = sum_error(count, accumulator.unit_roundoff) * x.terms
+        error = _products_error(count) if kind in CONTRACTIONS else sum_error(count, accumulator.unit_roundoff)
+        error = error * x.terms + (_LOST_PRODUCT * count if kind in CONTRACTIONS else 0.0)
         if x.is_coarse is not None:
             # Every partial sum, in any order, is a multiple of 1/2 that the accumulator holds.
             error = xp.where(x.is_coarse & (x.terms <= _EXACT_SUM), xp.zeros_like(error), error)
@@ -457,6 +479,13 @@ class Intervals:
         for flag in flags[1:]:
             found = None if found is None or flag is None else found & flag
         return found
+
+
+def _products_error(count: int) -> float:
+    """Of sums of products, as a share of the sizes of all of them: tensor cores truncate where they align what they
+    add, an error of up to two units roundoff (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor
+    cores", PeerJ CS 7, 2021)."""
+    return sum_error(count, 2.0 * FLOAT_FORMATS[DType.F32].unit_roundoff)
 
 
 def _is_in_range(low: Array, high: Array, dtype: DType) -> Array:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Number, Op
-from compiler.ir.ops import FOLDS, RANDOM, SCANS, VIEWS, OpKind
+from compiler.ir.ops import CONTRACTIONS, FOLDS, RANDOM, SCANS, VIEWS, OpKind
 from compiler.ir.pinned import pinned
 from compiler.reference import Arithmetic
 from search.proof.verify.arrays import NumpyArrays
@@ -121,6 +121,8 @@ class PointWalk(Generic[T]):
                 return self._reduced(op, at)
             case kind if kind in SCANS:
                 return self._scanned(op, at)
+            case kind if kind in CONTRACTIONS:
+                return self._contracted(op, at)
         operands = [x if isinstance(x, Number) else self.value(x, at) for x in op.inputs]
         return self.arithmetic.pointwise(op, operands, self.fusion.operand_dtype(op))
 
@@ -216,6 +218,25 @@ class PointWalk(Generic[T]):
         back = np.argsort(np.concatenate([here for here, _ in parts]))
         return self.arithmetic.moved(self.arithmetic.joined([part for _, part in parts], 0), lambda x: x[back])
 
+    def _contracted(self, op: Op, at: Places) -> T:
+        """A contraction at the places: a row of the first operand by a column of the second for each."""
+        left, right = op.tensor_inputs
+        length, dtype = self.fusion.value(left).shape[-1], self.fusion.value(left).dtype
+        ours, parts = self.arithmetic, []
+        for first in range(0, at.count, step := max(1, FOLD_ELEMS // length)):
+            here = [np.repeat(along[first : first + step], length) for along in at.index]
+            count = len(at.index[0][first : first + step])
+            k = np.tile(np.arange(length, dtype=np.int64), count)
+            walk = PointWalk(self.fusion, self.read, ours)  # forgets what it made for these places
+            rows = walk.value(left, Places((*here[:-1], k), count * length))
+            columns = walk.value(right, Places((*here[:-2], k, here[-1]), count * length))
+            rows = ours.moved(rows, partial(_shaped, (count, 1, length)))
+            columns = ours.moved(columns, partial(_shaped, (count, length, 1)))
+            parts.append(ours.contract(rows, columns, dtype))
+        joined = ours.joined(parts, 0) if len(parts) > 1 else parts[0]
+        found = ours.finish(op, joined, length, self.fusion.value(op.output).dtype)
+        return ours.moved(found, partial(_shaped, (at.count,)))
+
     def _runs(self, op: Op, source: str, kept: Sequence[int], runs: Offsets) -> T:
         """The scans of these runs, one after the other, by their row-major position over the kept dimensions."""
         value, (dim,) = self.fusion.value(source), op.dims
@@ -247,6 +268,10 @@ class PointWalk(Generic[T]):
         folded = ours.fold(op.kind, ours.moved(elements, lambda x: x.reshape(len(runs), length)), (1,), value.dtype)
         found = ours.finish(op, folded, length, result.dtype)
         return ours.moved(found, lambda x: x.reshape(len(runs)))
+
+
+def _shaped(shape: tuple[int, ...], x: Any) -> Any:
+    return x.reshape(shape)
 
 
 def _chosen_of(places: Offsets, x: Any) -> Any:

@@ -60,7 +60,7 @@ from search.space.groups.occupancy import (
     register_constraints,
 )
 from search.space.groups.order import AS_STORED, COLUMNS_INNER, GROUPED, ROWS_INNER, SWEPT
-from search.space.groups.ring import ELECTED, Rings, copied_rings, ring_constraints, ring_knobs, turn
+from search.space.groups.ring import DEEP, ELECTED, SHALLOW, Rings, copied_rings, ring_constraints, ring_knobs, turn
 from search.space.groups.staging import (
     BANKS,
     BLOCK,
@@ -122,6 +122,7 @@ __all__ = [
     "CAPS",
     "COLUMNS_INNER",
     "CP_ASYNC",
+    "DEEP",
     "DEFAULT",
     "DIRECT",
     "EARLY",
@@ -150,6 +151,7 @@ __all__ = [
     "RESIDENT",
     "REUSES",
     "ROWS_INNER",
+    "SHALLOW",
     "SHARED",
     "SMEM_SLACK_BYTES",
     "SPANS",

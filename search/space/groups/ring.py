@@ -29,12 +29,16 @@ from compiler.ir.tensor import BufferKind
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
-from search.space.knobs import Knob
+from search.space.knobs import Knob, KnobValue
 
 ELECTED, WARP, WARP_REGISTERS = FILLS = ("elected", "warp", "warp_registers")
 ALL_BUT_ONE, ALL_BUT_TWO = PREFETCHES = (-1, -2)
 
-KNOBS = {"stages": (1, 2, 3, 4), "prefetch": PREFETCHES, "fill": FILLS}
+SHALLOW = (1, 2, 3, 4)
+DEEP = (5, 6, 8, 10, 12, 16)
+"""Stages of what is read all the time, a tile of each after the other: the operands of products."""
+
+KNOBS: dict[str, tuple[KnobValue, ...]] = {"stages": (*SHALLOW, *DEEP), "prefetch": PREFETCHES, "fill": FILLS}
 
 
 def ring_knobs(most: int, *, persistent: bool = True) -> tuple[Knob, ...]:

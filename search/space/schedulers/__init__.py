@@ -12,9 +12,12 @@ from search.space.schedulers.column import Column
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.inner_outer import InnerOuter
 from search.space.schedulers.launches import launches_for, launches_refusal
+from search.space.schedulers.product import Product
 from search.space.schedulers.row import Row
 from search.space.schedulers.scan import Scan
+from search.space.schedulers.thread_product import ThreadProduct
 from search.space.schedulers.tile2d import Tile2d
+from search.space.schedulers.warp_product import WarpProduct
 
 
 def schedulers_for(fusion: Fusion, card: Card) -> tuple[Scheduler, ...]:
@@ -42,4 +45,15 @@ def told_together(reasons: Mapping[str, str]) -> str:
 
 
 def _every(sm_count: int) -> tuple[Scheduler, ...]:
-    return Flat(sm_count), Tile2d(sm_count), Row(sm_count), Column(sm_count), InnerOuter(sm_count), Chunks(), Scan()
+    return (
+        Flat(sm_count),
+        Tile2d(sm_count),
+        Row(sm_count),
+        Column(sm_count),
+        InnerOuter(sm_count),
+        Chunks(),
+        Scan(),
+        Product(sm_count),
+        WarpProduct(),
+        ThreadProduct(),
+    )

@@ -16,7 +16,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import MOVES, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within, position
-from search.space.schedulers.row_shape import RowShape, chosen_refusal, fold_sets, row_shape
+from search.space.schedulers.row_shape import RowShape, chosen_refusal, fold_sets, product_refusal, row_shape
 
 _CUT = frozenset({OpKind.VIEW, OpKind.RESHAPE, OpKind.SLICE, OpKind.CAT})
 """Operators that compute where they read: past the end of a row, where the last word of it may reach, that is another
@@ -137,7 +137,7 @@ def column_form(sf: ScheduledFusion) -> ColumnForm | str:
     folds = [op for op in sf.ops if op.kind in REDUCTIONS]
     if not folds:
         return "it has no reduction; flat takes it"
-    if (refused := chosen_refusal(sf)) is not None:
+    if (refused := product_refusal(sf) or chosen_refusal(sf)) is not None:
         return refused
     first = sf.tensor(folds[0].output)
     shape = extents(first.logical)

@@ -14,7 +14,7 @@ from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.groups import launchable_registers
 from search.space.schedulers.row_facts import MAX_SINGLES, MAX_STEPS, OTHER_REGISTERS, RowFacts, row_facts
-from search.space.schedulers.row_shape import RowShape, chosen_refusal, fold_sets, shape_of_rows
+from search.space.schedulers.row_shape import RowShape, chosen_refusal, fold_sets, product_refusal, shape_of_rows
 
 FEWEST_GROUPS = 0.5
 """Groups of rows for each multiprocessor below which too many of these would be idle: reading all twice takes less."""
@@ -66,7 +66,7 @@ class InnerOuterFacts:
 
 def inner_outer_shape(sf: ScheduledFusion) -> RowShape | str:
     """The rows of an unscheduled fusion that also folds columns, or why it has none."""
-    if (refused := chosen_refusal(sf)) is not None:
+    if (refused := product_refusal(sf) or chosen_refusal(sf)) is not None:
         return refused
     sets = fold_sets(sf)
     if len(sets) != 2:

@@ -18,7 +18,7 @@ from typing import Any
 
 from compiler.arch import Arch, Card
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import MathGrade
+from compiler.ir.ops import CONTRACTIONS, MathGrade
 from compiler.ir.pinned import graded, pinned
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
@@ -32,10 +32,12 @@ from search.launches import (
     merging_helps,
     nested_folds,
     part_of,
+    product_factors,
     program_trace,
     raise_permutes,
     runs_last,
     split_factors,
+    split_products,
     split_reductions,
 )
 from search.space.constraints import Constraint
@@ -64,6 +66,15 @@ MERGED = "merged"
 
 RAISED = "raised"
 """In names of launches, perhaps of one, of a fusion whose permutes come before its reductions."""
+
+SUMS = "sums"
+"""How names begin of launches that sum products in parts."""
+
+STORED = "stored"
+"""In names of launches that store operands of products which others compute as they multiply."""
+
+BY_WARPS = ("warp_product", "thread_product")
+"""The schedulers of products that compute operands in registers."""
 
 MOST_FOR_A_CUT = 4
 """Combinations of schedulers for the launches of one cut."""
@@ -145,7 +156,26 @@ def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Sche
             made = Launches(fusion, cut, each, how)
             if not found or sum(len(one.each) for one in found.values()) + len(each) <= MOST_SPACES:
                 found.setdefault(made.name, made)
+    for made in _stored_operands(fusion, card, every):
+        found.setdefault(made.name, made)
     return tuple(found.values())
+
+
+def _stored_operands(fusion: Fusion, card: Card, every: tuple[Scheduler, ...]) -> Iterator[Launches]:
+    """Launches that store what matrices are made of before they are multiplied, so that warp groups multiply them: they
+    are half as fast again as warps that compute their operands."""
+    others = tuple(s for s in every if s.name not in BY_WARPS)
+    if len(others) == len(every) or not any(op.kind in CONTRACTIONS for op in fusion.ops):
+        return
+
+    def takers(part: Fusion) -> tuple[Scheduler, ...]:
+        return tuple(s for s in others if s.refusal(part, card.arch) is None)
+
+    cut = cheapest_cut(fusion, card, lambda part: bool(takers(part)))
+    if cut is None or len(cut.parts) == 1:
+        return
+    for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
+        yield Launches(fusion, cut, each, STORED)
 
 
 def own_point(point: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -213,6 +243,10 @@ def _programs(fusion: Fusion, card: Card, *, is_single: bool) -> Iterator[tuple[
         yield RUNS, runs
     for groups in group_counts(nested or fusion, card.sm_count):
         yield f"{GROUPS}{groups}", in_groups(nested or fusion, groups)
+    for factor in product_factors(fusion, card):
+        split = split_products(fusion, factor, card)
+        assert split is not None, "there is a product that is split so"
+        yield f"{SUMS}{factor}", split
     merged = merged_dims(fusion) if merging_helps(fusion, card) else None
     for how, base in (("", fusion), (f"{RUNS}-", runs), (f"{MERGED}-", merged)):
         if base is None:

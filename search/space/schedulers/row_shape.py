@@ -12,7 +12,7 @@ from compiler.arch import CP_ASYNC_BYTES, MAX_WORD_BYTES
 from compiler.ir.domain import ScheduledFusion, chosen_reads, downstream, producer_indices
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import ELSEWHERE, REDUCTIONS, SCANS, OpKind
+from compiler.ir.ops import CONTRACTIONS, ELSEWHERE, REDUCTIONS, SCANS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.views import Within
 
@@ -240,6 +240,8 @@ def fold_sets(sf: ScheduledFusion) -> dict[tuple[int, ...], list[str]]:
 
 def row_shape(sf: ScheduledFusion) -> RowShape | str:
     """The rows of an unscheduled fusion, or why it has none."""
+    if (refused := product_refusal(sf)) is not None:
+        return refused
     found = fold_sets(sf)
     if not found:
         return "it has no reduction"
@@ -279,6 +281,12 @@ def chosen_refusal(sf: ScheduledFusion) -> str | None:
     """Why a scheduler that only takes what lies at places known before does not take a fusion; None where it may."""
     found = chosen_reads(sf)
     return f"it reads {found[0].inputs[0]} where an index says that is data; flat and row do that" if found else None
+
+
+def product_refusal(sf: ScheduledFusion) -> str | None:
+    """Why a scheduler of folds does not take a fusion that multiplies matrices; None where it may."""
+    made = next((op.output for op in sf.ops if op.kind in CONTRACTIONS), None)
+    return f"it multiplies matrices ({made}); product does that" if made is not None else None
 
 
 def reads_a_view(op: TensorOp) -> bool:

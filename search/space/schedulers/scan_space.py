@@ -13,7 +13,7 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.groups import STREAMING, hint_knob, math_knob
 from search.space.knobs import Knob, powers_of_two
-from search.space.schedulers.row_shape import VECTORS, RowShape, chosen_refusal, shape_of_rows
+from search.space.schedulers.row_shape import VECTORS, RowShape, chosen_refusal, product_refusal, shape_of_rows
 from search.space.space import Space
 
 ROWS, COLUMNS = "rows", "columns"
@@ -64,7 +64,7 @@ def scan_shape(sf: ScheduledFusion) -> ScanShape | str:
         return "it has no scan"
     if len(dims) > 1:
         return "it has scans along different dimensions; leave each to a launch of its own"
-    if (refused := chosen_refusal(sf)) is not None:
+    if (refused := product_refusal(sf) or chosen_refusal(sf)) is not None:
         return refused
     (walked,) = dims
     first = next(op.output for op in sf.ops if op.kind in SCANS)

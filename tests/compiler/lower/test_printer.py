@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.analysis.tmem.patterns import Pattern
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
@@ -16,7 +17,7 @@ from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
 from compiler.lower import kernel_ir as k
-from compiler.lower import sync_ir, tmem_ir, whole_ir
+from compiler.lower import mma_ir, sync_ir, tmem_ir, whole_ir
 from compiler.lower.lower import lower
 from compiler.lower.operands import (
     Barrier,
@@ -79,6 +80,9 @@ PLACE = Shared("s", DType.F32, AT)
 CELL = Tmem("t", AT, AT)
 BARRIER = Barrier(const(128))
 LESS = Less(AT, const(30))
+WARP_MMA = Instruction(MmaUnit.MMA_SYNC, 16, 8, 16, DType.BF16, DType.F32)
+GROUP_MMA = Instruction(MmaUnit.WGMMA, 64, 128, 16, DType.BF16, DType.F32)
+MATRIX = mma_ir.MatrixPlace(PLACE, 8192, 1024, 128, True)
 ACCESS: dict[str, Any] = {
     "tensor": "i0",
     "offset": AT,
@@ -112,7 +116,7 @@ SAMPLES: list[k.Stmt] = [
     k.ScanLanes(REG, REG, REG, 4, 32, AT, 0xFFFF),
     k.ScanRun(REG, REG, REG, 4, is_exclusive=True),
     k.RemoteStore(REG, PLACE, AT, 2, BARRIER),
-    sync_ir.ClusterArrive(),
+    sync_ir.ClusterArrive(releases=True),
     sync_ir.ClusterWait(),
     k.Convert(REG, REG, 2),
     whole_ir.Divisor("by", REG, -128, 127),
@@ -124,10 +128,10 @@ SAMPLES: list[k.Stmt] = [
     sync_ir.InitBarriers(128, 2, ("map_s",), (1, 4)),
     sync_ir.ExpectBytes(BARRIER, 64),
     sync_ir.AddBytes(BARRIER, 64),
-    sync_ir.Arrive(BARRIER, of_warp=True),
+    sync_ir.Arrive(BARRIER, of_warp=True, by_mma=True, blocks=2),
     sync_ir.WaitBarrier(BARRIER, var(K0) % 2),
     sync_ir.Sync(),
-    sync_ir.SyncPart(1, 256),
+    sync_ir.SyncPart(1, 256, var(K0)),
     sync_ir.SetRegisters(240, True, 168),
     sync_ir.FenceAsync(),
     sync_ir.CommitStores(),
@@ -146,9 +150,17 @@ SAMPLES: list[k.Stmt] = [
     tmem_ir.WaitTmemStores(),
     tmem_ir.TmemFenceBefore(),
     tmem_ir.TmemFenceAfter(),
+    mma_ir.Mma(WARP_MMA, REG, REG, REG),
+    mma_ir.MmaAsync(GROUP_MMA, REG, MATRIX, MATRIX, AT),
+    mma_ir.MmaFence(),
+    mma_ir.CommitMma(),
+    mma_ir.WaitMma(1),
+    mma_ir.HoldRegisters("r", DType.F32, 4),
 ]
 
-OF_AN_ARRAY = {(kind, field) for kind in (k.Fill, k.Opaque, k.Shuffle) for field in ("dtype", "elems")}
+OF_AN_ARRAY = {
+    (kind, field) for kind in (k.Fill, k.Opaque, k.Shuffle, mma_ir.HoldRegisters) for field in ("dtype", "elems")
+}
 DECLARED_ELSEWHERE = {(Shared, "dtype"), (Reg, "dtype"), (Var, "extent")} | OF_AN_ARRAY
 """A register's type stands at its declaration (and at arithmetic), a variable's extent at its loop."""
 

@@ -62,6 +62,7 @@ SAMPLES: list[Step] = [
     steps.Online("m", ("s", "t")),
     *(steps.SetCache("r", p) for p in CachePolicy),
     steps.Park("r", 12),
+    steps.ProductsInFlight("r", 2),
     steps.CapRegisters(128),
 ]
 

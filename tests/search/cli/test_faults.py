@@ -36,7 +36,10 @@ def suite(*ids: Any) -> str:
 
 
 SUITE = json.dumps({"cases": [{"id": "first"}, {"id": "second"}]})
-MATMUL = [{"op": "permute", "in": ["y"], "out": "t", "dims": [1, 0]}, {"op": "matmul", "in": ["x", "t"], "out": "z"}]
+MATMUL = [
+    {"op": "permute", "in": ["y"], "out": "t", "dims": [1, 0]},
+    {"op": "matmul", "in": ["x", "t"], "out": "z", "dtype": "f64"},
+]
 
 CASES = [
     pytest.param(json.dumps(ADD), ["--bind", "M=8", "--card", "Voodoo"], ("Voodoo", "H200"), id="unknown-card"),
@@ -51,7 +54,9 @@ CASES = [
     pytest.param(op(op="addd"), ["--bind", "M=8"], ("ops[0].op", "'addd'", "add"), id="unknown-operator"),
     pytest.param(op(**{"in": ["x", "w"]}), ["--bind", "M=8"], ("ops[0].in[1]", "w"), id="unknown-operand"),
     pytest.param(op(extra=1), ["--bind", "M=8"], ("ops[0].extra",), id="unknown-field"),
-    pytest.param(changed(ops=MATMUL), ["--bind", "M=8"], ("operator matmul", "ops[1]"), id="operator-not-compiled"),
+    pytest.param(
+        changed(ops=MATMUL), ["--bind", "M=8"], ("matmul of f32 into f64", "ops[1]"), id="operator-not-compiled"
+    ),
     pytest.param(changed(format="2"), ["--bind", "M=8"], ("format", "fusetune.fusion/1"), id="format"),
     pytest.param(changed(outputs=[{"name": "q"}]), ["--bind", "M=8"], ("outputs[0]", "q"), id="unknown-output"),
     pytest.param("{", [], ("not JSON",), id="torn-json"),

@@ -197,6 +197,7 @@ def test_constraints_are_named_after_rules_or_after_reasons_of_the_search() -> N
         "sweeps_stay_in_l2",
         "staged_rows_are_cut_evenly",
         "groups_are_of_whole_runs",
+        "product_",
     )
     named = {c.rule for name in FUSIONS for _, space in spaces(name) for c in space.constraints}
     assert {rule for rule in named if not rule.startswith(own)} <= RULE_NAMES

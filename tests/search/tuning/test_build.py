@@ -77,3 +77,24 @@ def test_what_was_not_cancelled_is_finished(*, is_drafted: bool) -> None:
     else:
         assert builder.finish(build) is failure
         assert compiler.asked == []
+
+
+SERIAL = (
+    "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to "
+    "insufficient register resources for the wgmma pipeline in the function 'fusetune_kernel'"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "why"), [("ptxas info    : Used 168 registers", ""), (f"ptxas info\n{SERIAL}\n{SERIAL}", SERIAL)]
+)
+def test_products_that_wait_for_one_another_are_a_kernel_that_failed(log: str, why: str) -> None:
+    builder, drafter, compiler = under_way()
+    build = builder.start(0, CANDIDATE)
+    drafter.asked[0].set_result(DRAFT)
+    compiler.asked[0].set_result(SimpleNamespace(log=log))
+    built = builder.finish(build)
+    assert isinstance(built, Failure) == bool(why)
+    if isinstance(built, Failure):
+        assert built.state is TrialState.COMPILE_FAILED
+        assert built.reason.count(why) == 1

@@ -235,11 +235,11 @@ def test_methods_that_a_path_does_not_have(shared: World, method: str, path: str
                 "ops",
                 value=[
                     {"op": "permute", "in": ["y"], "out": "t", "dims": [1, 0]},
-                    {"op": "matmul", "in": ["x", "t"], "out": "out"},
+                    {"op": "matmul", "in": ["x", "t"], "out": "out", "dtype": "f64"},
                 ],
             ),
             "unsupported-fusion",
-            "operator matmul (ops[1]",
+            "matmul of f32 into f64 (ops[1]",
             id="operator",
         ),
         pytest.param(

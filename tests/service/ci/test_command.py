@@ -266,14 +266,17 @@ def test_a_bad_file_costs_only_itself_and_drops_nothing(place: Path, lock: Lock)
     assert (place / "lock.json").read_text() == lock.to_json()
 
 
-MATMUL = [{"op": "permute", "in": ["b"], "out": "t", "dims": [1, 0]}, {"op": "matmul", "in": ["a", "t"], "out": "out"}]
+MATMUL = [
+    {"op": "permute", "in": ["b"], "out": "t", "dims": [1, 0]},
+    {"op": "matmul", "in": ["a", "t"], "out": "out", "dtype": "f64"},
+]
 
 
 @pytest.mark.parametrize(
     ("ops", "told"),
     [
         pytest.param([{"op": "fly", "in": ["a"], "out": "out"}], "add: cannot be used: ops[0]", id="unknown"),
-        pytest.param(MATMUL, "add: cannot be used: operator matmul (ops[1]", id="not-compiled"),
+        pytest.param(MATMUL, "add: cannot be used: matmul of f32 into f64 (ops[1]", id="not-compiled"),
     ],
 )
 def test_an_operator_that_cannot_be_compiled_is_bad_input(place: Path, ops: list[dict[str, Any]], told: str) -> None:

@@ -452,7 +452,7 @@ def interrupted(**_: Any) -> SearchOutcome:
                 **fusion_of("square"),
                 "ops": [
                     {"op": "permute", "in": ["x"], "out": "t", "dims": [1, 0]},
-                    {"op": "matmul", "in": ["x", "t"], "out": "y"},
+                    {"op": "matmul", "in": ["x", "t"], "out": "y", "dtype": "f64"},
                 ],
             },
             "matmul",

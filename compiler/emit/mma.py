@@ -1,0 +1,79 @@
+"""Statements of tensor cores as CUDA C++: one call each; and the functions of the instructions that a kernel has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
+from compiler.dtypes import FP8, DType
+from compiler.emit.text import total
+from compiler.emit.values import reg
+from compiler.lower.kernel_ir import Stmt
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, MmaStmt, WaitMma
+from compiler.lower.traversal import walk
+
+_TYPE = {
+    DType.F32: "f32",
+    DType.F16: "f16",
+    DType.BF16: "bf16",
+    DType.F8E4M3: "e4m3",
+    DType.F8E5M2: "e5m2",
+    DType.I8: "s8",
+    DType.I32: "s32",
+}
+"""Names of types in PTX."""
+
+_SWIZZLE = {0: 0, 128: 1, 64: 2, 32: 3}
+"""Bits 62 and 63 of a descriptor, by the bytes of a swizzle (PTX ISA, wgmma, "Matrix Descriptor Format")."""
+
+
+def by_tensor_cores(s: MmaStmt) -> str:
+    """The call that carries out the statement."""
+    match s:
+        case Mma():
+            return f"ft_mma_{_name(s.instruction)}(&{reg(s.target)}, &{reg(s.left)}, &{reg(s.right)});"
+        case MmaAsync():
+            transposed = f"<{s.left.is_transposed:d}, {s.right.is_transposed:d}>" if s.instruction.transposes else ""
+            operands = f"{_matrix(s.left)}, {_matrix(s.right)}, {total(s.adds)}"
+            return f"ft_wgmma_{_name(s.instruction)}{transposed}(&{reg(s.target)}, {operands});"
+        case MmaFence():
+            return "ft_mma_fence();"
+        case CommitMma():
+            return "ft_mma_commit();"
+        case WaitMma():
+            return f"ft_mma_wait<{s.pending}>();"
+        case HoldRegisters():
+            return f"ft_mma_hold<{s.elems}>(&{s.name}[0]);"
+        case _:
+            assert_never(s)
+
+
+def instructions_of(body: Iterable[Stmt]) -> tuple[Instruction, ...]:
+    """The instructions of a kernel, each once."""
+    found = (s.instruction for s in walk(tuple(body)) if isinstance(s, Mma | MmaAsync))
+    return tuple(sorted(set(found), key=str))
+
+
+def function_of(i: Instruction) -> str:
+    """The function of an instruction: a form of `wgmma.cuh`, or `mma_sync.cuh`, with its shape."""
+    count = i.held
+    form = "HALVES" if i.transposes else "BYTES" if i.operand in FP8 else "INTEGERS"
+    shape = f"m{i.m}n{i.n}k{i.k}"
+    if i.unit is MmaUnit.MMA_SYNC:
+        left, result = _TYPE[i.operand], _TYPE[i.accumulator]
+        kind, held = ("::i32", '"r"') if i.accumulator is DType.I32 else ("float", '"f"')
+        return f'FT_MMA({_name(i)}, "{shape}", "{result}.{left}.{left}.{result}", {kind}, {held})'
+    places = range(count, count + (5 if i.transposes else 3))
+    types = f"{_TYPE[i.accumulator]}.{_TYPE[i.operand]}.{_TYPE[i.operand]}"
+    return f'FT_WGMMA_{form}({_name(i)}, "{shape}", "{types}", {count}, {", ".join(map(str, places))})'
+
+
+def _name(i: Instruction) -> str:
+    return f"m{i.m}n{i.n}k{i.k}_{_TYPE[i.operand]}"
+
+
+def _matrix(m: MatrixPlace) -> str:
+    """A descriptor: offsets count in 16 bytes, in bits 16 to 29 and 32 to 45."""
+    shape = m.leading >> 4 << 16 | m.stride >> 4 << 32 | _SWIZZLE[m.span] << 62
+    return f"ft_matrix<{shape:#x}ull>(matrices + u32({total(m.place.byte_offset)}))"

@@ -1,0 +1,129 @@
+"""What the model of products reads of a kernel, counted in its kernel IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
+from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, WGMMA_ROWS, Card
+from compiler.ir.ops import CONTRACTIONS
+from compiler.ir.tensor import BufferKind
+from compiler.lower import kernel_ir as k
+from compiler.lower import mma_ir, sync_ir
+from compiler.lower.traversal import walk
+from compiler.pipeline import Generated, GeneratedLaunch
+from fusetune.wire.artifact import Resources
+from search.cost.accesses import first_warp, wavefronts_of
+from search.cost.instructions import issues_of, mufu_ops_of
+from search.cost.multiprocessors import ISSUES_PER_CLOCK_PER_SM, MUFU_LANES_PER_CLOCK_PER_SM
+from search.cost.panels import brought, dram_bytes, operand_positions, outer_axes
+from search.cost.products import ProductFeatures
+from search.cost.sites import StatementSite, sites_of
+from search.cost.spills import resident_blocks
+
+_ASIDE = (k.TmaLoad, k.BulkLoad, mma_ir.Mma, mma_ir.MmaAsync, mma_ir.MmaFence, mma_ir.CommitMma, mma_ir.WaitMma)
+
+WARP_CLOCKS = 1.6
+"""Of the four tensor cores of a multiprocessor, for an instruction of a warp, 16 x 8 x 32 bytes (H100, of 16 bits: 62 %
+of what warp groups get)."""
+
+
+def has_products(launch: Generated | GeneratedLaunch) -> bool:
+    """Whether tensor cores work in the kernel."""
+    return any(isinstance(s, mma_ir.Mma | mma_ir.MmaAsync) for s in walk(launch.kernel.body))
+
+
+def product_features(
+    launch: Generated | GeneratedLaunch, card: Card, resources: Resources | None = None
+) -> ProductFeatures:
+    """The features of a launch whose products tensor cores make."""
+    kernel, sf = launch.kernel, launch.scheduled
+    sites = list(sites_of(kernel.body, 1, 1))
+    products = [(s, s.statement) for s in sites if isinstance(s.statement, mma_ir.Mma | mma_ir.MmaAsync)]
+    op = next(op for op in sf.ops if op.kind in CONTRACTIONS)
+    made, copies = sf.tensor(op.output), brought(kernel, sites, operand_positions(sf, op))
+    rings = [t.circular for t in sf.tensors if t.circular is not None]
+    loaders = any(ring.kind is BufferKind.WARP_SPECIALIZED for ring in rings)
+    threads = kernel.threads - WARPGROUP_THREADS * loaders
+    by_groups = any(isinstance(p, mma_ir.MmaAsync) for _, p in products)
+    askers = max(1, threads // (WARPGROUP_THREADS if by_groups else WARP_THREADS))
+    summed = len(outer_axes(made))
+    in_turns = any(p.is_thread for p in made.types[:summed])
+    inside = _inside(kernel.body) if made.loop[summed].extent > 1 else frozenset()
+    after = [s for s in sites if id(s.statement) not in inside and not isinstance(s.statement, _ASIDE)]
+    lanes = first_warp(kernel.block)
+    fragments = sum(
+        wavefronts_of(s.statement, lanes) * s.per_tile * s.tiles
+        for s in sites
+        if isinstance(s.statement, k.MatrixLoad | k.SharedLoad) and id(s.statement) in inside
+    )
+    pending = [s.statement.pending for s in sites if isinstance(s.statement, mma_ir.WaitMma)]
+    resident = resident_blocks(kernel, launch.arch, resources)
+    return ProductFeatures(
+        tensor_clocks=float(askers * sum(_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)),
+        operand_clocks=askers * sum(_read_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)
+        + (0 if by_groups else fragments * askers)
+        + sum(c.nbytes * c.times for c in copies) / SMEM_LINE_BYTES,
+        chunks=float(max(s.tiles for s, _ in products) * (askers if in_turns else 1)),
+        tiles=float(max((s.tiles for s in after), default=1)),
+        beside_clocks=_beside_clocks(after, lanes, threads // WARP_THREADS // (askers if in_turns else 1)),
+        steps=float(sum(s.per_tile for s in after if isinstance(s.statement, sync_ir.WaitStores))),
+        blocks=prod(kernel.grid),
+        resident=resident,
+        cluster=kernel.cluster,
+        groups=askers if by_groups else 0,
+        warps=0 if by_groups else askers,
+        stages=min((ring.stages for ring in rings), default=1),
+        in_turns=in_turns,
+        in_flight=max(pending, default=0),
+        l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times for c in copies)),
+        dram_bytes=dram_bytes(launch, made, copies, card, resident),
+    )
+
+
+def _beside_clocks(sites: list[StatementSite], lanes: dict[str, NDArray[np.int64]], warps: int) -> float:
+    """What warps take for the elements of a tile: instructions, special functions or shared memory."""
+    issued = sum(issues_of(s.statement) * s.per_tile for s in sites)
+    mufu = sum(mufu_ops_of(s.statement) * s.per_tile for s in sites)
+    wavefronts = sum(wavefronts_of(s.statement, lanes) * s.per_tile * _cost(s.statement) for s in sites)
+    by_clock = (issued / ISSUES_PER_CLOCK_PER_SM, mufu * WARP_THREADS / MUFU_LANES_PER_CLOCK_PER_SM, wavefronts)
+    return warps * max(map(float, by_clock))
+
+
+def _cost(s: k.Stmt) -> int:
+    """Clocks of a wavefront: lines of which an instruction stores parts take two. Tiles of 128 x 256 that each thread
+    stores in pairs took 7,600 clocks longer than those that the copy engine does, of 4,096 wavefronts."""
+    return 2 if isinstance(s, k.GlobalStore) else 1
+
+
+def _inside(body: tuple[k.Stmt, ...]) -> frozenset[int]:
+    """The statements of the loop over stages."""
+    return frozenset(id(s) for loop in _innermost(body) for s in walk(loop.body))
+
+
+def _innermost(body: tuple[k.Stmt, ...]) -> Iterator[k.Loop]:
+    """The innermost loops that are not unrolled and have products in them."""
+    for s in walk(body):
+        if isinstance(s, k.Loop) and not s.unroll:
+            within = list(walk(s.body))
+            if any(isinstance(i, mma_ir.Mma | mma_ir.MmaAsync) for i in within) and not list(_innermost(s.body)):
+                yield s
+
+
+def _clocks(i: Instruction) -> float:
+    """Of the four tensor cores of a multiprocessor: half the columns, where the operands come in time (measurements of
+    wgmma on an H100: arXiv 2402.13499, tables 9 to 11)."""
+    if i.unit is MmaUnit.MMA_SYNC:
+        return WARP_CLOCKS
+    return max(i.n / 2, 16 + i.n / 4) + 1
+
+
+def _read_clocks(i: Instruction) -> float:
+    """In which shared memory gives the operands of an instruction that reads them there."""
+    if i.unit is MmaUnit.MMA_SYNC:
+        return 0.0
+    return (WGMMA_ROWS + i.n) * MMA_K_BYTES / SMEM_LINE_BYTES

@@ -1,0 +1,123 @@
+"""The time of kernels whose products tensor cores make: a ranking, not a measurement.
+
+    tile = ring or tensor cores or shared memory, whichever is slowest, then what is done with the result
+    total = fixed + first stage + turns of tiles, no less than L2 or memory take + last store
+
+Two groups that take turns do the one while the other is done; blocks that share a multiprocessor do half of it. The
+constants are those of one H100 where not said otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from compiler.arch import Card, sms_for_clusters
+from search.cost.model import FIXED_US, Prediction
+
+CLOCK_SHARE, COOL_US = 0.80, 80.0
+"""Of the highest clock, what tensor cores run at once a kernel has lasted so long: power holds it back. 4096^3 of
+random bf16 ran at 1.59 of 1.98 GHz."""
+
+COPY_US = 0.65
+"""From the request of a stage to its arrival, under load (595 ns and 5 ns a KB from memory, 217 ns from L2: flash-vla,
+unit-mma.md); a ring hides it behind the stages that are there. With two stages of which one is under way nothing does:
+4096^3 in stages of 128 along k took 110 us more than in four of 64."""
+
+FILL_US, DRAIN_US = 1.0, 0.6
+"""Before the first product of a block: barriers, the first stage; and behind its last one: the store."""
+
+ALONE = 1.12
+"""By how much a group that has no other beside it is slower where it waits for each of its stages' products (20 to 30 %
+of four short ones: flash-vla, unit-mma.md)."""
+
+FEW_WARPS = 1.5
+"""By how much products of warps are slower, over the warps that a multiprocessor has: they wait for what they load, and
+for each other. 4096^3 took 410, 334 and 303 us of 4, 8 and twice 4 of them; the tensor cores take 265."""
+
+EPILOGUE_CLOCKS, STEP_CLOCKS = 1200.0, 300.0
+"""What the end of a tile takes beside its instructions: the last products' way, barriers; and for each step of columns
+that waits for the store before it. 16 tiles of 128 x 256 and K 1024 took 2,450 clocks each beside their products in two
+steps, 480 more in four."""
+
+LOCKSTEP = 1.03
+"""By how much blocks are slower that share a ring, each waiting for the others: pairs that save a third of what comes
+from L2 were as fast as blocks by themselves, or 5 % slower."""
+
+L2_BYTES_PER_CLOCK = 54.0
+"""And multiprocessor: 8192^3 in tiles of 128 x 128 read 17.7 GB in 1,635 us, at least 52."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProductFeatures:
+    """What the model reads of a kernel.
+
+    tensor_clocks, operand_clocks   of a block in its life: of tensor cores, and of shared memory for their operands
+    chunks          stages that a block goes through
+    tiles           of a block, or of a group that has tiles of its own
+    beside_clocks   of a tile, what threads take for its elements; steps: in which they are stored
+    groups          of four warps that compute; in_turns: with tiles of their own. warps: that compute by themselves
+    stages          of the rings; in_flight: of these, those whose products are not waited for yet
+    l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
+    """
+
+    tensor_clocks: float
+    operand_clocks: float
+    chunks: float
+    tiles: float
+    beside_clocks: float
+    steps: float
+    blocks: int
+    resident: int
+    cluster: int
+    groups: int
+    warps: int
+    stages: int
+    in_turns: bool
+    in_flight: int
+    l2_bytes: float
+    dram_bytes: float
+
+
+def predict_product(card: Card, f: ProductFeatures) -> Prediction:
+    """The time of one launch on `card`, operands not in L2."""
+    sms = min(sms_for_clusters(card.sm_count, f.cluster), f.blocks)
+    turns = math.ceil(f.blocks / (sms * f.resident))
+    each = min(f.resident, math.ceil(f.blocks / sms))
+    cores = max(f.tensor_clocks, f.operand_clocks) * (LOCKSTEP if f.cluster > 1 else 1.0)
+    if f.warps:
+        cores *= 1 + FEW_WARPS / (f.warps * each)
+    elif f.groups * each == 1 and not f.in_flight:
+        cores *= ALONE
+    ahead = f.stages - 1 - f.in_flight
+    ring = f.chunks * COPY_US / max(1, ahead)
+    beside = f.tiles * (EPILOGUE_CLOCKS + f.beside_clocks + max(0.0, f.steps - 1) * STEP_CLOCKS)
+    clock = float(card.max_sm_clock_mhz)
+    for _ in range(3):  # the longer it takes, the slower it runs
+        cores_us, beside_us = each * cores / clock, beside / clock
+        main_us = max(cores_us, ring) if ahead > 0 else cores_us + ring
+        if f.in_turns:
+            body_us = max(main_us, main_us / f.groups + beside_us) + beside_us / max(1.0, f.tiles)
+        else:
+            body_us = main_us + beside_us * (0.5 if each > 1 else 1.0)
+        work_us = turns * (body_us + FILL_US) + DRAIN_US
+        share = 1.0 - (1.0 - CLOCK_SHARE) * min(1.0, work_us / COOL_US)
+        clock = card.max_sm_clock_mhz * share
+    l2_us = f.l2_bytes / (L2_BYTES_PER_CLOCK * sms * clock)
+    dram_us = 1e6 * f.dram_bytes / card.dram.best_read
+    total = FIXED_US + max(work_us, l2_us + FILL_US, dram_us + FILL_US)
+    terms: Mapping[str, float] = MappingProxyType(
+        {
+            "fixed": FIXED_US,
+            "tensor": turns * each * f.tensor_clocks / clock,
+            "operands": turns * each * f.operand_clocks / clock,
+            "ring": turns * ring,
+            "epilogue": turns * beside_us,
+            "fill": turns * FILL_US,
+            "l2": l2_us,
+            "memory": dram_us,
+        }
+    )
+    return Prediction(total, terms)

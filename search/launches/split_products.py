@@ -1,0 +1,72 @@
+"""Products of matrices with few tiles, in two steps: parts of what is summed along first, then the sums of the parts.
+
+A kernel has a block for each tile of the result, so that small results keep few multiprocessors busy, however long the
+sums are. Parts of them are a dimension more, of a batch; a second launch adds them up, and does what comes behind.
+Parts are stored in the dtype of the sum, and added in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from compiler.arch import WGMMA_ROWS, Card
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion, Op
+from compiler.ir.ops import CONTRACTIONS, OpKind
+from search.launches.writer import Writer
+
+_FACTORS = (2, 4, 8, 16)
+_TILE_COLUMNS = 128
+"""Columns of a tile, of as few rows as an instruction of a warp group has, that most blocks can have work for."""
+
+_LEAST_SUMMED, _PART_STEP = 512, 64
+"""Elements along k of a part at the least, eight stages, and what they are a multiple of: a line of 16-bit elements."""
+
+_MOST_WAVES = 2
+"""Tiles of all parts together, over the multiprocessors: more parts only move more."""
+
+
+def product_factors(fusion: Fusion, card: Card) -> tuple[int, ...]:
+    """Into how many parts the products that are short of tiles are worth splitting, ascending; none where none is."""
+    found = (set(_factors(fusion, op, card)) for op in fusion.ops if op.kind in CONTRACTIONS)
+    return tuple(sorted(set[int]().union(*found)))
+
+
+def split_products(fusion: Fusion, factor: int, card: Card) -> Fusion | None:
+    """The fusion with products that are short of tiles summed in so many parts; None where none is."""
+    w, done = Writer(fusion), False
+    for op in fusion.ops:
+        if op.kind in CONTRACTIONS and factor in _factors(fusion, op, card):
+            _split(w, fusion, op, factor)
+            done = True
+        else:
+            w.copy(op)
+    return w.fusion() if done else None
+
+
+def _factors(fusion: Fusion, op: Op, card: Card) -> Iterator[int]:
+    (*batch, m, k), n = fusion.value(op.tensor_inputs[0]).shape, fusion.value(op.output).shape[-1]
+    long, short = max(m, n), min(m, n)
+    tiles = prod(batch) * -(-long // WGMMA_ROWS) * -(-short // _TILE_COLUMNS)
+    if tiles >= card.sm_count:
+        return
+    for factor in _FACTORS:
+        is_long = k % (factor * _PART_STEP) == 0 and k // factor >= _LEAST_SUMMED
+        if is_long and tiles * factor <= _MOST_WAVES * card.sm_count:
+            yield factor
+
+
+def _split(w: Writer, fusion: Fusion, op: Op, factor: int) -> None:
+    left, right = (w.names[x] for x in op.tensor_inputs)
+    result = fusion.value(op.output)
+    (*batch, m, k), n = fusion.value(op.tensor_inputs[0]).shape, result.shape[-1]
+    rank, part = len(batch), k // factor
+    dtype = DType.I32 if result.dtype is DType.I32 else DType.F32
+    cut = w.reshape(left, (*batch, m, factor, part))
+    first = (*range(rank), rank + 1, rank, rank + 2)
+    turned = w.put(OpKind.PERMUTE, [cut], (*batch, factor, m, part), w.value(cut).dtype, first)
+    other = w.reshape(right, (*batch, factor, part, n))
+    parts = w.put(OpKind.MATMUL, [turned, other], (*batch, factor, m, n), dtype, grade=op.grade)
+    total = w.put(OpKind.SUM, [parts], (*batch, m, n), dtype, (rank,))
+    w.names[op.output] = w.cast(total, result.dtype)

@@ -1,0 +1,239 @@
+"""Products of matrices on tensor cores, with what is done to their elements.
+
+    left, right -> [shared rings, by the copy engine] -> product, in registers -> elementwise -> outputs
+
+Warps of their own bring tiles of both operands, stage by stage along what is summed; warp groups that compute ask the
+tensor cores for the products of a stage, and work on the result where the instructions leave it. Loops of the result:
+blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
+
+Every element is summed in one order, whatever runs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from compiler.arch import MMA_K_BYTES, SETMAXNREG_LEAST, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, WGMMA_ROWS, Arch
+from compiler.errors import Unsupported
+from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.tensor import BufferKind, CopyVia
+from compiler.schedule import steps
+from compiler.schedule.trace import ScheduleTrace
+from search.space.builder import TraceBuilder
+from search.space.groups import MATH, TMA, send
+from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
+from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
+from search.space.schedulers.product_space import (
+    COOPERATIVE,
+    PING_PONG,
+    SINGLE,
+    ProductFacts,
+    product_space,
+)
+from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, ROWS, Tiles, boxes
+from search.space.space import Space
+
+P = ParallelType
+_MATRIX_COLUMNS, _PAIR = 8, 2
+_WARP_ROWS = 16
+_PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
+"""Of a thread that loads, where those that compute hold fewer of the result than so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The scheduler of products. `sm_count` sizes persistent grids."""
+
+    sm_count: int
+    name: str = "product"
+
+    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
+        """Takes fusions of one product whose operands tensor maps can bring, and what is elementwise of its result."""
+        try:
+            found = product_space(fusion, arch, self.sm_count)
+        except Unsupported as e:
+            return str(e)
+        return found if isinstance(found, str) else None
+
+    def space(self, fusion: Fusion, arch: Arch) -> Space:
+        found = product_space(fusion, arch, self.sm_count)
+        assert isinstance(found, Space), "refused fusions have no space"
+        return found
+
+    def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
+        """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
+        return _ProductTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
+
+
+@dataclass
+class _ProductTrace:
+    b: TraceBuilder
+    point: Mapping[str, Any]
+    sm_count: int
+
+    def __post_init__(self) -> None:
+        found = product_shape(self.b.sf)
+        assert isinstance(found, ProductShape), "refused fusions have no points"
+        self.shape, p = found, self.point
+        self.swap, self.consumers = p["swap"], p["consumers"]
+        facts = ProductFacts(found, self.sm_count)
+        self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
+        self.accumulators = int(facts.accumulators(self.consumers, p["tile_rows"], p["tile_columns"]))
+        sides = (found.rows, found.columns)
+        self.of_rows, self.of_columns = reversed(sides) if self.swap else sides
+        self.operands = tuple(side.name for side in found.sides)
+        self.more = found.tensors[1:]
+        self.pairs = (found.m_dims if self.swap else found.n_dims)[-1]
+
+    def build(self) -> ScheduleTrace:
+        b, p = self.b, self.point
+        loaded, registers = cache_registers(b)
+        operands = self.operands
+        beside = [name for name in loaded if name not in operands]
+        outputs = b.sf.outputs
+        staged = [send(b, name, TMA) for name in outputs] if p["store"] == TMA else []
+        for name in operands:
+            b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.TMA))
+        blocks = self.sm_count * p["blocks_per_sm"] // (1 if p["paired"] == NONE else 2)
+        tiles = Tiles(
+            rows=p["tile_rows"],
+            columns=p["tile_columns"],
+            k=p["k_lines"] * SMEM_LINE_BYTES // self.shape.dtype.nbytes,
+            swap=self.swap,
+            raster=p["raster"],
+            strip=p["raster_group"],
+            paired=p["paired"],
+            turns=2 if self.consumers == PING_PONG else 1,
+            blocks=blocks,
+        )
+        pre = tiles.loops(b, self.shape)
+        others = tuple(op.output for op in b.sf.ops if op.output != self.shape.tensor)
+        b.do(steps.Propagate(self.shape.tensor, others))
+        for own, sides in ((1, self.of_rows), (2, self.of_columns)):
+            for side in sides:
+                boxes(b, side, side.name, pre, own, (P.UNROLL, P.BULK, P.BULK))
+        apart = (*operands, *self.more, *(outputs if staged else ()))
+        result = [name for name in others if name not in apart]
+        self.fragments(pre, result, staged)
+        self.types_of(pre, result, beside, staged)
+        for name, shared in zip(outputs, staged, strict=False):
+            self.stores(name, shared, pre)
+        self.inline(pre, beside, registers, result, staged)
+        self.turn()
+        return b.trace()
+
+    # The result ------------------------------------------------------------------------------------------------------
+
+    def fragments(self, pre: list[P], result: Sequence[str], staged: Sequence[str]) -> None:
+        """[.. tiles, steps, group, 64 rows, thread, 8 columns, ..] of what is computed of the result, and those loops
+        of the product itself that the instructions take."""
+        b, tv, at = self.b, self.shape.tensor, len(pre)
+        width = self.point["store_columns"] if staged else self.point["tile_columns"]
+        b.split(tv, at + 2, min(width, self.point["tile_columns"]))
+        b.do(steps.Propagate(tv, tuple(result)))
+        for name in staged:
+            self.staged_tile(name, at)
+        b.split(tv, at + 4, MMA_K_BYTES // self.shape.dtype.nbytes)
+        b.split(tv, at + 3, _MATRIX_COLUMNS)
+        b.split(tv, at + 4, _PAIR)
+        for piece, size in enumerate((self.group_rows, WGMMA_ROWS, _WARP_ROWS, PATTERN_ROWS)):
+            b.split(tv, at + 1 + piece, size)
+        # k | group, 64 rows, warp, half, line | step, 8 columns, pair, side | k of a stage, of an instruction
+        b.reorder(tv, [*range(at + 1), *(at + i for i in (1, 2, 3, 5, 8, 10, 6, 7, 4, 9, 11))])
+        b.merge(tv, at + 3, 3)
+        b.parallelize(tv, [*pre, P.SERIAL, self.group_type, P.UNROLL, P.TIDX, P.UNROLL, *[P.MMA] * 5])
+        if self.more:
+            b.do(steps.Propagate(tv, self.more), steps.ParallelizeLike(tv, self.more))
+        b.do(steps.Propagate(tv, tuple(result)))
+        in_matrices = self.is_in_matrices(staged)
+
+        def first(name: str) -> None:
+            b.reorder(name, [*range(at), at + 3, *range(at, at + 3), *range(at + 4, at + 7)])
+            if in_matrices:
+                b.split(name, at + 4, _PAIR)
+                b.merge(name, at + 5, 3)
+
+        b.alike(result, first)
+
+    def types_of(self, pre: list[P], result: Sequence[str], beside: Sequence[str], staged: Sequence[str]) -> None:
+        """How the loops of the result are carried out; words of what is read and stored, and of packed casts."""
+        b = self.b
+        pairs = [name for name in (*beside, *b.sf.outputs) if name in result and lies_in_pairs(b.sf, name, self.pairs)]
+        in_words = b.split_words(dict.fromkeys(pairs, _PAIR), b.tensor(result[-1]).loop[-1].extent)
+        inside = 2 if self.is_in_matrices(staged) else 3
+        types = [*pre, P.UNROLL, self.group_type, P.UNROLL, P.TIDX, *[P.UNROLL] * inside]
+        b.parallelize_alike(sorted(result, key=lambda name: name in pairs), types)
+        b.vectorize_words(in_words)
+        whole = [name for name in result if name in staged or is_packed_cast(b, name)]
+        b.vectorize((*whole, *(() if in_words else pairs)))
+
+    @property
+    def group_type(self) -> P:
+        """How the groups that have parts of one tile are told apart."""
+        return P.TIDY if self.consumers == COOPERATIVE else P.SERIAL
+
+    def is_in_matrices(self, staged: Sequence[str]) -> bool:
+        """Whether lanes put down matrices of 16-bit elements together."""
+        return bool(staged) and all(self.b.tensor(name).dtype.nbytes == 2 for name in staged)
+
+    def staged_tile(self, tv: str, at: int) -> None:
+        """A shared tile of [.. tiles, rows, step, columns]: lines of 128 bytes of each group's rows, swizzled."""
+        nbytes = self.b.tensor(tv).dtype.nbytes
+        transforms = (
+            steps.Split(tv, at + 2, SMEM_LINE_BYTES // nbytes),
+            steps.Split(tv, at + 1, self.group_rows),
+            steps.Reorder(tv, ((at + 3, at + 2), (at + 2, at + 3))),
+            steps.Split(tv, at + 4, SWIZZLE_CHUNK_BYTES // nbytes),
+            steps.Split(tv, at + 3, PATTERN_ROWS),
+            steps.Swizzle(tv, at + 4, at + 5),
+        )
+        self.b.do(steps.SetAllocationDomain(tv, (*range(at), at + 1, at, at + 2), transforms))
+
+    def stores(self, tv: str, shared: str, pre: list[P]) -> None:
+        """[.. tiles, step, group, lines, rows, line] of an output that the copy engine stores from the shared tile."""
+        b, at = self.b, len(pre)
+        nbytes = b.tensor(shared).dtype.nbytes
+        b.split(tv, at + 1, self.point["store_columns"])
+        b.split(tv, at + 2, SMEM_LINE_BYTES // nbytes)
+        b.split(tv, at, self.group_rows)
+        b.reorder(tv, [*range(at), at + 2, at, at + 3, at + 1, at + 4])
+        b.parallelize(tv, [*pre, P.UNROLL, self.group_type, P.UNROLL, P.BULK, P.BULK])
+        if nbytes == 2:
+            b.do(steps.SetMemory(shared, MemoryType.SHARED, CopyVia.STMATRIX))
+
+    def inline(
+        self, pre: list[P], beside: list[str], registers: list[str], result: Sequence[str], staged: Sequence[str]
+    ) -> None:
+        """Each as deep as its readers' loops are its own."""
+        b, at = self.b, len(pre)
+        lane = len(b.tensor(registers[0]).loop) - 1
+        b.inline(self.shape.tensors, at - (self.consumers == PING_PONG))
+        b.inline(staged, at + 1)
+        between = [name for name in result if name not in (*beside, *staged, *registers, *b.sf.outputs)]
+        inline_body(b, between, registers, lane)
+        b.inline(beside, lane)
+        b.inline(self.operands, at + 1)
+
+    # The rings -------------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Rings of both operands, filled by warps of their own."""
+        b, p = self.b, self.point
+        if p["in_flight"]:
+            for name in self.shape.tensors:
+                b.do(steps.ProductsInFlight(name, p["in_flight"]))
+        if p["paired"] != NONE:
+            for shared in self.of_columns if p["paired"] == ROWS else self.of_rows:
+                b.do(steps.Multicast(shared.name))
+        options: dict[str, Any] = {
+            "kind": BufferKind.WARP_SPECIALIZED,
+            "on": P.TIDX if self.consumers == SINGLE else P.TIDY,
+        }
+        if self.consumers != SINGLE:
+            few = self.accumulators < _MANY_REGISTERS
+            options["registers"] = (_PRODUCER_REGISTERS, 232) if few else (SETMAXNREG_LEAST, 240)
+        for name in self.operands:
+            b.do(steps.CircularBuffer(name, p["stages"], -1, **options))

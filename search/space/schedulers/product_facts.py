@@ -1,0 +1,185 @@
+"""What the scheduler of products sees of a fusion: a contraction, which dimensions are its rows and columns, operands.
+
+    result[batch, m, n] = sum over k of left[batch, m, k] * right[batch, k, n]
+
+The dimensions along which the left operand alone varies are `m`, those of the right one alone `n`, those of both, but
+for the one that is summed along, the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from compiler.arch import BULK_BYTES
+from compiler.dtypes import DType
+from compiler.ir.domain import ScheduledFusion
+from compiler.ir.iter_domain import MemoryType
+from compiler.ir.ops import CONTRACTIONS, POINTWISE, REDUCTIONS, VIEWS, OpKind
+from compiler.ir.tensor import TensorOp
+from search.space.schedulers.product_operands import ProductOperand, merged_stride, operand_of
+
+
+@dataclass(frozen=True, slots=True)
+class ProductOutput:
+    """An output: whether a tensor map can take boxes of its rows and columns as they are, or of these exchanged."""
+
+    name: str
+    dtype: DType
+    is_mapped: bool
+    is_mapped_turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProductShape:
+    """Contractions over one space: the tensors that they make, the dtype of what they multiply, the operands that rows
+    of the result vary along and those that columns do, the dimensions of the space by their role and how long they are
+    together, and the outputs. `beside`: inputs that are read for each element of the result."""
+
+    tensors: tuple[str, ...]
+    dtype: DType
+    rows: tuple[ProductOperand, ...]
+    columns: tuple[ProductOperand, ...]
+    batch_dims: tuple[int, ...]
+    m_dims: tuple[int, ...]
+    n_dims: tuple[int, ...]
+    batch: int
+    m: int
+    n: int
+    k: int
+    outputs: tuple[ProductOutput, ...]
+    beside: tuple[str, ...]
+
+    @property
+    def tensor(self) -> str:
+        """The first product, which the loops of the others follow."""
+        return self.tensors[0]
+
+    @property
+    def sides(self) -> tuple[ProductOperand, ...]:
+        """All operands."""
+        return (*self.rows, *self.columns)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether inputs are multiplied as they are."""
+        return not any(side.chain for side in self.sides)
+
+
+def product_shape(sf: ScheduledFusion) -> ProductShape | str:
+    """What there is of an unscheduled fusion; a reason, in a sentence, for one that no scheduler of products takes."""
+    made = [op for op in sf.ops if op.kind in CONTRACTIONS]
+    if not made:
+        return "no product of matrices"
+    if any(op.kind in REDUCTIONS - CONTRACTIONS for op in sf.ops):
+        return "a reduction beside a product of matrices"
+    if any(other.output in _before(sf, op) for op in made for other in made):
+        return "a product of matrices of which one is a product"
+    logical = sf.tensor(made[0].output).logical
+    last = len(logical) - 1
+    extents = tuple(a.extent for a in logical)
+    long = [d for d in range(last) if extents[d] > 1]
+    roles = {_roles(sf, op, long) for op in made}
+    if len(roles) != 1:
+        return "products of matrices of different dimensions"
+    ((batch, m_dims, n_dims),) = roles
+    if set(long) - {*batch, *m_dims, *n_dims}:
+        return "a dimension of the product that no operand has"
+    sides: tuple[list[ProductOperand], list[ProductOperand]] = ([], [])
+    for op in made:
+        for name, own, found in zip(op.tensor_inputs, (m_dims, n_dims), sides, strict=True):
+            side = operand_of(sf, name, (batch, own, (last,)))
+            if isinstance(side, str):
+                return side
+            found += [side] if side not in found else []
+    beside = _beside(sf, {name for of in sides for side in of for name in side.names})
+    if isinstance(beside, str):
+        return beside
+    return ProductShape(
+        tensors=tuple(op.output for op in made),
+        dtype=sf.tensor(made[0].tensor_inputs[0]).dtype,
+        rows=tuple(sides[0]),
+        columns=tuple(sides[1]),
+        batch_dims=batch,
+        m_dims=m_dims,
+        n_dims=n_dims,
+        batch=prod(extents[d] for d in batch),
+        m=prod(extents[d] for d in m_dims),
+        n=prod(extents[d] for d in n_dims),
+        k=extents[last],
+        outputs=tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs),
+        beside=beside,
+    )
+
+
+_Dims = tuple[int, ...]
+
+
+def _roles(sf: ScheduledFusion, op: TensorOp, long: list[int]) -> tuple[_Dims, _Dims, _Dims]:
+    """Of the dimensions of several places, those of both operands, of the left one alone, and of the right one."""
+    varies = [{d for d, a in enumerate(sf.tensor(x).logical) if not a.is_broadcast} for x in op.tensor_inputs]
+    batch = tuple(d for d in long if all(d in of for of in varies))
+    m, n = (tuple(d for d in long if d in of and d not in batch) for of in varies)
+    return batch, m, n
+
+
+def _before(sf: ScheduledFusion, op: TensorOp) -> set[str]:
+    """What an operator's operands are made of, these among them."""
+    found, waiting = set[str](), list(op.tensor_inputs)
+    while waiting:
+        name = waiting.pop()
+        made = sf.producer(name)
+        if name not in found and made is not None:
+            found.add(name)
+            waiting += made.tensor_inputs
+    return found
+
+
+def _output(
+    sf: ScheduledFusion, name: str, batch: tuple[int, ...], m_dims: tuple[int, ...], n_dims: tuple[int, ...]
+) -> ProductOutput:
+    t = sf.tensor(name)
+    assert t.allocation is not None, "a global tensor always has an allocation"
+    strides = {d: stride or 0 for d, stride in enumerate(t.allocation.strides)}
+    of_batch, m, n = (merged_stride(t, dims, strides) for dims in (batch, m_dims, n_dims))
+
+    def mapped(rows: int | None, columns: int | None) -> bool:
+        far = [x for x in (rows, of_batch) if x is not None]
+        nbytes = t.dtype.nbytes
+        aligned = t.align % BULK_BYTES == 0 and all(x * nbytes % BULK_BYTES == 0 for x in far)
+        return columns == 1 and len(far) == 2 and aligned
+
+    return ProductOutput(name, t.dtype, mapped(m, n), mapped(n, m))
+
+
+def _beside(sf: ScheduledFusion, operands: set[str]) -> tuple[str, ...] | str:
+    """The inputs that are read beside the operands; a reason where what is done with results is more than
+    elementwise."""
+    found: dict[str, None] = {}
+    for op in sf.ops:
+        if op.kind in CONTRACTIONS or op.output in operands:
+            continue
+        if op.kind not in POINTWISE | VIEWS and op.kind is not OpKind.COPY:
+            return f"operator {op.kind} beside a product of matrices"
+        found |= {x: None for x in op.tensor_inputs if sf.tensor(x).memory is MemoryType.GLOBAL}
+    return tuple(found)
+
+
+def lies_in_pairs(sf: ScheduledFusion, name: str, dim: int) -> bool:
+    """Whether a tensor that is read from memory, or stored there, has neighbours along a dimension of the result in
+    words of two elements: side by side, and from even places on."""
+    t, op = sf.tensor(name), sf.producer(name)
+    if t.memory is MemoryType.GLOBAL:
+        memory, places = t, {d: d for d in range(len(t.logical))}
+    elif op is not None and op.kind in (OpKind.COPY, OpKind.BROADCAST_TO, OpKind.PERMUTE):
+        memory = sf.tensor(op.tensor_inputs[0])
+        dims = op.dims or tuple(range(len(memory.logical)))
+        places = dict(enumerate(dims)) if op.kind is not OpKind.PERMUTE else {p: c for c, p in enumerate(dims)}
+    else:
+        return False
+    assert memory.allocation is not None, "a global tensor always has an allocation"
+    strides = {places[i]: stride or 0 for i, stride in enumerate(memory.allocation.strides)}
+    extents = {places[i]: a.extent for i, a in enumerate(memory.logical)}
+    others = all(stride % 2 == 0 for d, stride in strides.items() if d != dim and extents[d] > 1)
+    aligned = memory.align % (2 * memory.dtype.nbytes) == 0
+    return strides.get(dim) == 1 and extents[dim] % 2 == 0 and others and aligned

@@ -1,0 +1,373 @@
+"""Knobs and constraints of the scheduler of products.
+
+consumers       "cooperative": two warp groups have halves of one tile's rows; "ping_pong": two have tiles of their own,
+                and one computes while the other stores; "single": one has a tile
+tile_rows, tile_columns   of the result, of a block, or of a group that has a tile of its own
+k_lines         what a stage holds of the dimension that is summed along, in lines of 128 bytes
+in_flight       groups of instructions that are under way while the next stage is waited for
+paired          blocks that lie together: pairs along "rows" or "columns" of tiles, of which one copy brings the operand
+                that they share
+raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
+swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
+store_columns   of a tile, those that are stored at a time
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
+from compiler.arch import (
+    BARRIER_BYTES,
+    MMA_K_BYTES,
+    SMEM_LINE_BYTES,
+    WARPGROUP_THREADS,
+    WGMMA_ROWS,
+    Arch,
+)
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion
+from compiler.legality.mma import BESIDE_ACCUMULATORS
+from compiler.schedule.start import start
+from search.space.constraints import Constraint
+from search.space.groups import DEEP, SHALLOW, TMA, VECTOR, math_knob, store_knob
+from search.space.knobs import Knob
+from search.space.schedulers.product_facts import ProductShape, product_shape
+from search.space.schedulers.product_operands import K
+from search.space.schedulers.product_tiles import COLUMNS, NONE, PAIRS, ROWS
+from search.space.space import Space
+
+COOPERATIVE, PING_PONG, SINGLE = CONSUMERS = ("cooperative", "ping_pong", "single")
+
+TILE_ROWS = (64, 128, 192, 256)
+TILE_COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
+STAGES = (*SHALLOW[1:], *DEEP)
+
+SHARED_REGISTERS = 240
+"""Of a thread that computes, where two groups do: the block's registers less 24 for each thread that loads."""
+
+BLOCKS_PER_SM = (0, 1, 2)
+
+
+def instruction_of(dtype: DType, columns: int) -> Instruction:
+    """The instruction of a warp group for so many columns."""
+    summed = DType.I32 if dtype is DType.I8 else DType.F32
+    return Instruction(MmaUnit.WGMMA, WGMMA_ROWS, columns, MMA_K_BYTES // dtype.nbytes, dtype, summed)
+
+
+@dataclass(frozen=True)
+class ProductFacts:
+    """A product and the card's multiprocessors, which size the grid of persistent schedules."""
+
+    shape: ProductShape
+    sm_count: int
+
+    @property
+    def nbytes(self) -> int:
+        """Of an element of an operand."""
+        return self.shape.dtype.nbytes
+
+    def rows(self, swap: Any) -> Any:
+        """Of the result as instructions have it."""
+        return np.where(swap, self.shape.n, self.shape.m)
+
+    def columns(self, swap: Any) -> Any:
+        return np.where(swap, self.shape.m, self.shape.n)
+
+    def groups(self, consumers: Any) -> Any:
+        """Warp groups that compute."""
+        return np.where(consumers == SINGLE, 1, 2)
+
+    def rows_of_a_group(self, consumers: Any, tile_rows: Any) -> Any:
+        return np.where(consumers == COOPERATIVE, tile_rows // 2, tile_rows)
+
+    def accumulators(self, consumers: Any, tile_rows: Any, tile_columns: Any) -> Any:
+        """Registers of a thread that hold its part of all results."""
+        held = self.rows_of_a_group(consumers, tile_rows) * tile_columns // WARPGROUP_THREADS
+        return len(self.shape.tensors) * held
+
+    def tiles_rows(self, swap: Any, tile_rows: Any) -> Any:
+        return -(-self.rows(swap) // tile_rows)
+
+    def tiles_columns(self, swap: Any, tile_columns: Any) -> Any:
+        return -(-self.columns(swap) // tile_columns)
+
+    def staging_bytes(self, consumers: Any, tile_rows: Any, store: Any, store_columns: Any) -> Any:
+        """Shared memory in which the result waits to be stored."""
+        nbytes = sum(o.dtype.nbytes for o in self.shape.outputs)
+        tiles = np.where(consumers == PING_PONG, 2, 1)
+        return np.where(store == TMA, tiles * tile_rows * store_columns * nbytes, 0)
+
+    def block_bytes(
+        self, swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
+    ) -> Any:
+        """Shared memory of a block."""
+        tiles = np.where(swap, len(self.shape.columns), len(self.shape.rows)) * rows
+        tiles = tiles + np.where(swap, len(self.shape.rows), len(self.shape.columns)) * columns
+        operands = tiles * lines * SMEM_LINE_BYTES * stages
+        staged = self.staging_bytes(consumers, rows, store, wide)
+        return operands + staged + BARRIER_BYTES * (2 * len(self.shape.sides) * stages + 2)
+
+
+def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
+    """The space of a product; a reason where there is none."""
+    shape = product_shape(start(fusion))
+    if isinstance(shape, str):
+        return shape
+    facts = ProductFacts(shape, sm_count)
+    if (why := _refusal(facts, arch)) is not None:
+        return why
+    turned = all(o.is_mapped_turned for o in shape.outputs)
+    plain = all(o.is_mapped for o in shape.outputs)
+    staged = (plain or turned) and all(o.dtype.nbytes in (2, 4) for o in shape.outputs)
+    knobs = (
+        Knob("consumers", CONSUMERS),
+        Knob("tile_rows", TILE_ROWS),
+        Knob("tile_columns", TILE_COLUMNS),
+        Knob("k_lines", (1, 2)),
+        Knob("stages", STAGES),
+        Knob("in_flight", (0, 1)),
+        Knob("paired", PAIRS),
+        Knob("raster", (ROWS, COLUMNS)),
+        Knob("raster_group", (1, 2, 4, 8, 16)),
+        Knob("blocks_per_sm", BLOCKS_PER_SM),
+        store_knob(tma=staged),
+        Knob("store_columns", (32, 64, 128, 256) if staged else (32,)),
+        Knob("swap", (False, True)),
+        math_knob(fusion),
+    )
+    constraints = (
+        *_tiles(facts, arch),
+        *_epilogue(facts, plain=plain, turned=turned),
+        *_grid(facts),
+        *_redundant(facts),
+    )
+    return Space("product", knobs, constraints).reachable
+
+
+def _refusal(f: ProductFacts, arch: Arch) -> str | None:
+    """Why no instruction makes the product."""
+    shape, dtype = f.shape, f.shape.dtype
+    if arch.capability != (9, 0):
+        return f"products on {arch.name}, for which this version has no instruction"
+    if not instruction_of(dtype, TILE_COLUMNS[0]).is_known:
+        return f"products of {dtype}, which no instruction of this version makes"
+    sides = shape.sides
+    if not shape.is_plain:
+        return "what is done to an operand before it is multiplied, which warp_product does in registers"
+    if not all(side.is_mapped for side in sides):
+        return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
+    if dtype.nbytes != 2 and any(side.major != K for side in sides):
+        return f"an operand of {dtype} whose rows lie apart along what is summed, which no instruction transposes"
+    return None
+
+
+def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
+    """What instructions and their registers allow."""
+    known = [n for n in TILE_COLUMNS if instruction_of(f.shape.dtype, n).is_known]
+
+    def rows_of_groups(consumers: Any, rows: Any) -> Any:
+        return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
+
+    def registers(consumers: Any, rows: Any, columns: Any) -> Any:
+        most = np.where(consumers == SINGLE, arch.max_registers_per_thread, SHARED_REGISTERS)
+        return f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS <= most
+
+    def memory(
+        swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
+    ) -> Any:
+        needed = f.block_bytes(swap, consumers, rows, columns, lines, stages, store, wide)
+        return needed <= arch.smem_per_block_optin_bytes
+
+    def resident(
+        blocks: Any, swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
+    ) -> Any:
+        needed = (
+            f.block_bytes(swap, consumers, rows, columns, lines, stages, store, wide)
+            + arch.smem_reserved_per_block_bytes
+        )
+        held = f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS
+        threads = 2 * WARPGROUP_THREADS
+        alone = (needed * blocks <= arch.smem_per_sm_bytes) & (held * threads * blocks <= arch.registers_per_sm)
+        return (blocks < 2) | alone & (consumers == SINGLE)
+
+    def major(swap: Any, rows: Any, columns: Any) -> Any:
+        line = SMEM_LINE_BYTES // f.nbytes
+        left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
+        of_rows = np.where(swap, right, left) | (rows % line == 0)
+        of_columns = np.where(swap, left, right) | (columns % line == 0)
+        return of_rows & of_columns
+
+    return [
+        Constraint(
+            "product_rows_are_whole_instructions",
+            ("consumers", "tile_rows"),
+            rows_of_groups,
+            "A warp group has whole instructions of 64 rows.",
+        ),
+        Constraint(
+            "mma_shape_exists",
+            ("tile_columns",),
+            lambda columns: np.isin(columns, known),
+            "Instructions have 8 to 256 columns, in steps of 8; of integers above 32 in steps of 16.",
+        ),
+        Constraint(
+            "accumulators_fit_the_registers",
+            ("consumers", "tile_rows", "tile_columns"),
+            registers,
+            "A thread's part of the result, and 32 registers, are at most 240, or 255 where one group computes.",
+        ),
+        Constraint(
+            "product_tiles_are_whole_lines",
+            ("swap", "tile_rows", "tile_columns"),
+            major,
+            "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
+        ),
+        Constraint(
+            "shared_memory_fits_the_block",
+            ("swap", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
+            memory,
+            "Stages, and what waits to be stored, fit the shared memory of a block.",
+        ),
+        Constraint(
+            "persistent_blocks_are_resident",
+            (
+                "blocks_per_sm",
+                "swap",
+                "consumers",
+                "tile_rows",
+                "tile_columns",
+                "k_lines",
+                "stages",
+                "store",
+                "store_columns",
+            ),
+            resident,
+            "Two blocks of one group that computes, of few registers and stages, share a multiprocessor.",
+        ),
+    ]
+
+
+def _epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
+    """How results leave the registers."""
+    line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
+    return [
+        Constraint(
+            "product_is_stored_in_boxes",
+            ("store", "swap"),
+            lambda store, swap: (store != TMA) | np.where(swap, turned, plain),
+            "Columns of the result, as instructions have it, lie side by side in every output.",
+        ),
+        Constraint(
+            "product_stores_whole_lines",
+            ("store", "store_columns", "tile_columns"),
+            lambda store, wide, columns: (
+                (store != TMA) | ((columns % np.minimum(wide, columns) == 0) & (wide % line == 0) & (wide <= columns))
+            ),
+            "What is stored at a time is whole lines of 128 bytes of the tile's columns.",
+        ),
+        Constraint(
+            "redundant_store_columns",
+            ("store", "store_columns"),
+            lambda store, wide: (store != VECTOR) | (wide == 32),
+            "Columns are stored in steps from shared memory alone.",
+        ),
+    ]
+
+
+def _grid(f: ProductFacts) -> list[Constraint]:
+    """Tiles, clusters and blocks."""
+
+    def pairs(consumers: Any, paired: Any, swap: Any, rows: Any, columns: Any) -> Any:
+        along = np.where(paired == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
+        return (paired == NONE) | (along % 2 == 0)
+
+    def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any, paired: Any) -> Any:
+        along = np.where(raster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
+        along = np.where(paired == raster, along // 2, along)
+        return (group == 1) | (along % group == 0)
+
+    def fills(blocks: Any, consumers: Any, swap: Any, rows: Any, columns: Any) -> Any:
+        tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
+        each = np.where(consumers == PING_PONG, 2, 1)
+        return (blocks == 0) | (tiles > f.sm_count * blocks * each)
+
+    return [
+        Constraint(
+            "product_pairs_are_whole",
+            ("consumers", "paired", "swap", "tile_rows", "tile_columns"),
+            pairs,
+            "Tiles along pairs of blocks come in pairs.",
+        ),
+        Constraint(
+            "product_strips_are_whole",
+            ("swap", "raster", "raster_group", "tile_rows", "tile_columns", "paired"),
+            strips,
+            "Strips of tiles are whole.",
+        ),
+        Constraint(
+            "persistent_grid_is_filled",
+            ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns"),
+            fills,
+            "There are more tiles than persistent blocks.",
+        ),
+    ]
+
+
+def _redundant(f: ProductFacts) -> list[Constraint]:
+    """What repeats another point, or leaves most of a tile empty."""
+    lines = -(-f.shape.k * f.nbytes // SMEM_LINE_BYTES)
+
+    def large(swap: Any, rows: Any, columns: Any) -> Any:
+        wide = np.maximum(f.columns(swap), TILE_COLUMNS[0])
+        return ((rows < 2 * f.rows(swap)) | (rows == TILE_ROWS[0])) & (columns < 2 * wide)
+
+    def several(consumers: Any, blocks: Any) -> Any:
+        return (consumers != PING_PONG) | (blocks > 0)
+
+    return [
+        Constraint(
+            "tile_exceeds_the_problem", ("swap", "tile_rows", "tile_columns"), large, "A tile is not twice the problem."
+        ),
+        Constraint(
+            "redundant_ping_pong",
+            ("consumers", "blocks_per_sm"),
+            several,
+            "One group computes while another stores where blocks have several tiles.",
+        ),
+        Constraint(
+            "redundant_in_flight",
+            ("k_lines", "in_flight"),
+            lambda each, groups: (groups == 0) | (lines > each),
+            "There is a next stage to wait for.",
+        ),
+        Constraint(
+            "product_groups_take_turns",
+            ("consumers", "k_lines"),
+            lambda consumers, each: (consumers != PING_PONG) | (lines > each),
+            "Groups whose tiles are one stage each have no turns to take.",
+        ),
+        Constraint(
+            "redundant_raster",
+            ("raster", "raster_group"),
+            lambda raster, group: (group > 1) | (raster == ROWS),
+            "Strips of one tile row are the order of columns.",
+        ),
+        Constraint(
+            "redundant_stages",
+            ("k_lines", "stages"),
+            lambda each, stages: (stages <= -(-lines // each) + 1) | (stages == STAGES[0]),
+            "Stages hold no more than there is to sum along, and one of the next tile.",
+        ),
+        Constraint(
+            "redundant_k_lines",
+            ("k_lines",),
+            lambda each: (
+                (each == 1) | (each * (SMEM_LINE_BYTES // MMA_K_BYTES) * MMA_K_BYTES <= lines * SMEM_LINE_BYTES)
+            ),
+            "A stage holds no more than there is to sum along.",
+        ),
+    ]

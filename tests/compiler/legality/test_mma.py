@@ -1,0 +1,163 @@
+"""The lowering's rules on products by tensor cores: the nearest legal and the nearest illegal schedule of each."""
+
+import pytest
+
+from compiler.arch import arch_named
+from compiler.ir.fusion import Fusion
+from compiler.legality.rules import Schedule
+from compiler.schedule import steps as st
+from compiler.schedule.trace import ScheduleTrace
+from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.products import Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
+from tests.compiler.schedules import P
+
+GROUPS, WARPS = Groups(), Warps()
+TV = "v1_matmul"
+ROWS, COLUMNS = "w0", "w1"
+
+
+def ready(trace: ScheduleTrace, arch: str = "sm_90a") -> Schedule:
+    return Schedule(trace.replay(), arch_named(arch))
+
+
+def groups(*changed: st.Step, of: Fusion | None = None, how: Groups = GROUPS, arch: str = "sm_90a") -> Schedule:
+    return ready(by_warp_groups(of or product(128, 128, 128), how, changed), arch)
+
+
+def warps(*changed: st.Step, of: Fusion | None = None, how: Warps = WARPS, arch: str = "sm_90a") -> Schedule:
+    return ready(by_warps(of or product(64, 64, 128), how, changed), arch)
+
+
+def of_bytes(columns: int, right: str = "k", dtype: str = "i8") -> Schedule:
+    """8-bit elements in tiles of so many columns."""
+    out = "i32" if dtype == "i8" else "f32"
+    return groups(of=product(128, columns, 256, dtype, out, right=right), how=Groups(columns=columns, k=128))
+
+
+CASES = (
+    Case(
+        "rows and columns of a register",
+        lambda: groups(st.Reorder(TV, ())),
+        lambda: groups(st.Parallelize(TV, 7, P.UNROLL)),
+        (
+            (
+                "mma_axes_are_those_of_an_instruction",
+                f"{TV}: wgmma",
+                "(mma6 * 4 + k2 * 2 + mma8) in registers",
+                "whole groups of 128 threads along x, and columns / 8, 2 rows, 2 columns on Mma",
+            ),
+        ),
+    ),
+    Case(
+        "columns of integers",
+        lambda: of_bytes(48),
+        lambda: of_bytes(40),
+        (
+            (
+                "mma_shape_exists",
+                "v1_matmul",
+                "wgmma m64n40k32 i8 -> i32",
+                "m64n(8..256)k32B or m16n8k32B of f16, bf16, f8, or i8 -> i32",
+            ),
+        ),
+    ),
+    Case(
+        "architecture of warp groups",
+        lambda: groups(),
+        lambda: groups(arch="sm_100a"),
+        (
+            (
+                "mma_target_has_the_unit",
+                TV,
+                "wgmma m64n128k16 bf16 -> f32 on sm_100a",
+                "sm_90a for wgmma, sm_80 and up for mma",
+            ),
+        ),
+    ),
+    Case(
+        "lines of a descriptor",
+        lambda: groups(),
+        lambda: groups(st.SetAllocationDomain(ROWS, (0, 1, 2, 3, 4, 5))),
+        (
+            (
+                "mma_operands_lie_as_a_descriptor_says",
+                f"{TV} reads {ROWS}",
+                "(ty * 4096 + (tx / 32) * 1024 + mma7 * 512 + ((tx / 4) % 8) * 64 + k1 * 16 + mma9)",
+                "lines of 128, 64 or 32 bytes, swizzled, or of 16",
+            ),
+        ),
+    ),
+    Case(
+        "rows of bytes side by side",
+        lambda: of_bytes(128, dtype="f8e4m3"),
+        lambda: of_bytes(128, "mn", dtype="f8e4m3"),
+        (("mma_transposed_operand_is_of_16_bits", f"v0_matmul reads {COLUMNS}", "f8e4m3, k apart", "k side by side"),),
+    ),
+    Case(
+        "registers of a fragment",
+        lambda: warps(),
+        lambda: warps(how=Warps(rows_first=True)),
+        (
+            (
+                "mma_operands_are_fragments",
+                f"{TV} reads left",
+                "element (k4 * 8 + mma8 * 4 + (mma10 / 8) * 2 + (mma10 % 2)) of a lane",
+                "8 rows and 4 pieces of k on TIDx; 2 pieces of k, 2 rows, 4 bytes of k in registers",
+            ),
+        ),
+    ),
+    Case(
+        "accumulators of one group",
+        lambda: groups(of=product(128, 208, 128), how=Groups(groups=1, columns=208)),
+        lambda: groups(of=product(128, 224, 128), how=Groups(groups=1, columns=224)),
+        (("accumulators_fit_the_registers", TV, "224 registers of a thread", "at most 223"),),
+    ),
+    Case(
+        "stages of groups under way",
+        lambda: groups(st.ProductsInFlight(TV, 2)),
+        lambda: groups(st.ProductsInFlight(TV, 3)),
+        tuple(
+            (
+                "products_in_flight_leave_stages_to_fill",
+                f"{TV} reads {name}",
+                "3 groups under way, 3 stages",
+                "4 stages that warps of their own fill",
+            )
+            for name in (ROWS, COLUMNS)
+        ),
+    ),
+    Case(
+        "the end of what is summed along",
+        lambda: ready(by_cp_async(product(64, 64, 128), Warps())),
+        lambda: ready(by_cp_async(product(64, 64, 136), Warps())),
+        tuple(
+            (
+                "summed_tails_are_zero",
+                f"{TV} reads {name}",
+                "(k0 * 64 + k3 * 16 + mma10) from 136 on",
+                "whole tiles, or zeros that the copy engine fills in past the end of a tensor",
+            )
+            for name in ("left", "right")
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_nearest_legal_and_nearest_illegal(case: Case) -> None:
+    assert breaches(case.legal()) == ()
+    assert breaches(case.illegal()) == case.breaches
+
+
+@pytest.mark.parametrize("k", [64, 72, 136])
+def test_the_copy_engine_fills_the_end_of_what_is_summed_along(k: int) -> None:
+    assert breaches(groups(of=product(128, 128, k))) == ()
+    assert breaches(warps(of=product(64, 64, k))) == ()
+
+
+@pytest.mark.parametrize(
+    ("arch", "dtype", "is_legal"), [("sm_80", "bf16", True), ("sm_80", "f8e4m3", False), ("sm_120a", "f8e4m3", True)]
+)
+def test_mma_of_warps_is_of_most_architectures(arch: str, dtype: str, is_legal: bool) -> None:
+    trace = by_cp_async(product(64, 64, 256, dtype, "f32"), Warps(k=64 if dtype == "bf16" else 128))
+    assert ("mma_target_has_the_unit" in {v[0] for v in breaches(ready(trace, arch))}) != is_legal

@@ -1,0 +1,95 @@
+"""The model of products against one H100 that ran them: microseconds of a launch, medians of seven, with a cold L2."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from compiler.arch import arch_named, card_named
+from compiler.ir.fusion import Fusion
+from compiler.pipeline import GeneratedLaunch, generate
+from compiler.wire import bind
+from fusetune.wire.parse import parse_binding, parse_fusion
+from search.cost.predicting import predict_launch
+from search.cost.product_features import has_products, product_features
+from search.space.schedulers.product import Product
+from tests.search.schedulers.fusions import SUITE
+
+CARD = card_named("H100 SXM")
+COOPERATIVE: Mapping[str, Any] = {
+    "consumers": "cooperative",
+    "tile_rows": 128,
+    "tile_columns": 256,
+    "k_lines": 1,
+    "stages": 4,
+    "in_flight": 1,
+    "paired": "none",
+    "raster": "rows",
+    "raster_group": 16,
+    "blocks_per_sm": 1,
+    "store": "tma",
+    "store_columns": 64,
+    "swap": False,
+    "math": "coarse",
+}
+PING_PONG = {**COOPERATIVE, "consumers": "ping_pong", "tile_columns": 192, "stages": 3}
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "steps of 128": {**COOPERATIVE, "store_columns": 128},
+    "steps of 64": COOPERATIVE,
+    "three stages": {**COOPERATIVE, "store_columns": 128, "stages": 3},
+    "two long stages": {**COOPERATIVE, "k_lines": 2, "stages": 2},
+    "pairs along rows": {**COOPERATIVE, "paired": "rows", "raster_group": 8},
+    "pairs along columns": {**COOPERATIVE, "paired": "columns", "raster_group": 8},
+    "tall tiles": {**COOPERATIVE, "tile_rows": 256, "tile_columns": 128},
+    "turns": PING_PONG,
+}
+SQUARE, SHORT, GELU = "mm_bf16_4096", "mm_bf16_8192x8192x1024", "mm_bias_gelu_bf16_8192x16384x4096"
+MEASURED = {
+    SQUARE: (178.2, 181.0, 186.6, 278.0, 181.9, 190.8, 186.6, 232.3),
+    SHORT: (191.3, 196.1, 201.6, 259.0, 198.0, 206.1, 199.7, 216.8),
+    GELU: (1428.3, 1434.3, 1470.8, 2179.5, 1435.5, 1501.3, 1488.5, 1642.5),
+}
+
+
+@cache
+def fusion_of(name: str) -> Fusion:
+    return bind(parse_fusion(json.loads((SUITE / f"{name}.json").read_text())), parse_binding({"sizes": {}}))
+
+
+@cache
+def launch(name: str, way: str) -> GeneratedLaunch:
+    trace = Product(CARD.sm_count).trace(fusion_of(name), WAYS[way])
+    return generate(trace, arch_named("sm_90a")).launches[0]
+
+
+@pytest.mark.parametrize(
+    "name", [SHORT, pytest.param(SQUARE, marks=pytest.mark.long), pytest.param(GELU, marks=pytest.mark.long)]
+)
+def test_predictions_are_near_what_was_measured(name: str) -> None:
+    found = [predict_launch(CARD, launch(name, way)).total_us for way in WAYS]
+    assert found == pytest.approx(MEASURED[name], rel=0.12)
+    assert MEASURED[name][found.index(min(found))] == min(MEASURED[name]), "the one that is predicted fastest is"
+
+
+def test_what_is_counted_is_what_the_schedule_says() -> None:
+    made = launch(SHORT, "steps of 128")
+    assert has_products(made)
+    f = product_features(made, CARD)
+    assert (f.groups, f.stages, f.in_flight, f.in_turns) == (2, 4, 1, False)
+    assert (f.blocks, f.tiles, f.chunks) == (132, 16, 16 * 16)
+    assert f.tensor_clocks == 16 * 16 * 2 * 4 * 129, "two groups, four instructions of 256 columns a stage"
+
+
+def test_turns_are_found() -> None:
+    f = product_features(launch(SHORT, "turns"), CARD)
+    assert (f.groups, f.in_turns) == (2, True)
+
+
+def test_products_take_no_less_than_memory_and_the_tensor_cores_do() -> None:
+    terms = predict_launch(CARD, launch(SHORT, "steps of 128")).terms
+    assert terms["memory"] >= 1e6 * 2 * (2 * 8192 * 1024 + 8192 * 8192) / CARD.dram.best_read
+    assert terms["tensor"] > 2 * 8192 * 8192 * 1024 / 1e9
