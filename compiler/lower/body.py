@@ -191,6 +191,8 @@ class _Lowering:
     def needs(self, hazards: Hazards, effects: Effects) -> Needs:
         """What must come first; a wait for one load is a wait for all that share its barrier."""
         needs = hazards.before(effects)
+        if not needs.wait_loads:
+            return needs
         loads = frozenset(other for name in needs.wait_loads for other in self.ring[name][0].tensors)
         return replace(needs, wait_loads=loads)
 

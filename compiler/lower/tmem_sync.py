@@ -27,6 +27,8 @@ class TmemEffects:
     """Columns that tcgen05.cp fills, and has filled when the piece is done; all threads see it."""
 
     def __or__(self, other: TmemEffects) -> TmemEffects:
+        if self is NO_EFFECTS or other is NO_EFFECTS:
+            return other if self is NO_EFFECTS else self
         return TmemEffects(
             self.stores | other.stores,
             self.loads | other.loads,
@@ -35,6 +37,9 @@ class TmemEffects:
             self.touched | other.touched,
             self.filled | other.filled,
         )
+
+
+NO_EFFECTS = TmemEffects()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,9 @@ class TmemNeeds:
     fence_before: bool = False
     sync: bool = False
     fence_after: bool = False
+
+
+NO_NEEDS = TmemNeeds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,8 @@ class TmemHazards:
 
     def before(self, e: TmemEffects) -> TmemNeeds:
         """What a piece with effects `e` needs first."""
+        if e is NO_EFFECTS:
+            return NO_NEEDS
         overwrites = e.stores | e.filled
         passes, reused = e.loads & self.unseen, overwrites & self.read
         wait_loads = bool(e.touched & self.landing) or bool(overwrites & self.loading)
@@ -85,6 +95,8 @@ class TmemHazards:
 
     def after(self, e: TmemEffects, needs: TmemNeeds) -> TmemHazards:
         """The state after those needs were met and the piece ran. What a piece both loads and uses it waits for."""
+        if e is NO_EFFECTS and needs is NO_NEEDS:
+            return self
         nothing = frozenset[str]()
         in_flight = e.landing - e.touched
         return TmemHazards(
