@@ -18,6 +18,7 @@ from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines,
 from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
 from search.measure.device import Baseline, CardFacts, DeviceLost, Effort, MeasureResult
 from search.measure.fake import FACTS, FakeBackend, FakeDevice
+from search.tuning.timeline import Span
 from search.tuning.trial import TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
 
@@ -27,6 +28,7 @@ class Broken:
 
     def __init__(self, why: str) -> None:
         self.why = why
+        self.spans: list[Span] = []
 
     def open(self, fusion: Fusion) -> None:
         if self.why == "reference":
