@@ -27,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -117,6 +118,15 @@ class LastReply:
     """Returned by a handler whose process must not be used again: the parent gets `value`, the child exits."""
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class StartUp:
+    """What it took a child to start: from when to when on the monotonic clock, and seconds of a processor."""
+
+    begun_s: float
+    ended_s: float
+    cpu_s: float
 
 
 class _Deadline:
@@ -225,6 +235,8 @@ class Child:
             raise ValueError(f"target is {target!r}, expected 'module:function'")
         self.name = name
         self.starts = 0
+        self.start_up: StartUp | None = None
+        """Of the last start that went well."""
         self._hello = pickle.dumps((module, function, init, memory_limit_bytes))
         self._start_timeout_s = start_timeout_s
         self._process: _Process | None = None
@@ -281,11 +293,13 @@ class Child:
             self.starts += 1
             if self._killed.is_set():  # in the meantime
                 self._process.kill()
+            begun = time.monotonic()
             try:
-                self._exchange(self._hello, self._start_timeout_s)
+                cpu_s: float = self._exchange(self._hello, self._start_timeout_s)
             except BaseException:
                 self._bury()
                 raise
+            self.start_up = StartUp(begun, time.monotonic(), cpu_s)
 
     def _exchange(self, message: bytes, timeout_s: float) -> Any:
         process = self._process
@@ -378,7 +392,7 @@ def _answer(handler: Handler, message: bytes) -> _Answer:
         # Without a handler there is nothing to go on with.
         return _Answer(_pickled_error(error), last=handler is _make_handler)
     if isinstance(result, _Ready):
-        return _Answer(pickle.dumps(("result", None)), handler=result.handler)
+        return _Answer(pickle.dumps(("result", time.process_time())), handler=result.handler)
     last = isinstance(result, LastReply)
     value = result.value if isinstance(result, LastReply) else result
     try:

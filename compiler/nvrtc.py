@@ -63,7 +63,8 @@ class Compiled:
     """Compiled kernels: one, or those of several launches.
 
     `entry` is the first by name, `entries` all of them where there are several; `resources` are the most that any of
-    them uses. `code_hash` is equal for equal machine code; `seconds` is the compiler's own wall time.
+    them uses. `code_hash` is equal for equal machine code; `seconds` is the compiler's own wall time, `cpu_seconds` its
+    processor's.
     """
 
     entry: str
@@ -77,6 +78,7 @@ class Compiled:
     seconds: float
     from_cache: bool = False
     entries: tuple[str, ...] = ()
+    cpu_seconds: float = 0.0
 
 
 def compile_now(source: str, arch: str, extra: tuple[str, ...] = ()) -> Compiled:
@@ -85,11 +87,11 @@ def compile_now(source: str, arch: str, extra: tuple[str, ...] = ()) -> Compiled
     `arch` is a target such as `sm_90a`, `extra` more NVRTC options. Raises CompileError with NVRTC's log.
     """
     options = (f"--gpu-architecture={arch}", *OPTIONS, *extra)
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     with program(source, SOURCE_NAME) as made:
         log = made.compile(options, arch)
         cubin, ptx = made.fetched("CUBIN"), made.fetched("PTX")
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu
     kernels = parse_resources(log)
     if not kernels:
         raise CompileError("The source has kernels: none; expected at least one. Mark one function __global__.", log)
@@ -106,6 +108,7 @@ def compile_now(source: str, arch: str, extra: tuple[str, ...] = ()) -> Compiled
         nvrtc_version=nvrtc_version(),
         seconds=seconds,
         entries=entries if len(entries) > 1 else (),
+        cpu_seconds=cpu_seconds,
     )
 
 

@@ -134,27 +134,63 @@ class Generated:
         return tuple(sorted({name for launch in self.launches for name in launch.approximations}))
 
 
+@dataclass(frozen=True)
+class LoweredTrace:
+    """The launches of a trace, and the facts that each was lowered from."""
+
+    trace: Trace
+    arch: Arch
+    launches: tuple[GeneratedLaunch, ...]
+    schedules: tuple[Schedule, ...]
+
+    def checked(self) -> LoweredTrace:
+        """The same. Raises IllegalSchedule where a rule is broken, as `lowered` of the trace does."""
+        for schedule in self.schedules:
+            _refuse_illegal(schedule)
+        return self
+
+    def generated(self) -> Generated:
+        """The candidate with its source."""
+        return Generated(self.trace, self.arch, self.launches, emit_launches([one.kernel for one in self.launches]))
+
+
 def generate(trace: Trace, arch: Arch) -> Generated:
     """Replays, checks, lowers and emits every launch. Raises InvalidStep, IllegalSchedule or Unsupported."""
-    launches = lowered(trace, arch)
-    return Generated(trace, arch, launches, emit_launches([launch.kernel for launch in launches]))
+    return _lowered(trace, arch, is_checked=True).generated()
 
 
 def lowered(trace: Trace, arch: Arch) -> tuple[GeneratedLaunch, ...]:
     """Every launch replayed, checked and lowered: all of `generate` but the source. Raises what that raises."""
+    return _lowered(trace, arch, is_checked=True).launches
+
+
+def lowered_unchecked(trace: Trace, arch: Arch) -> LoweredTrace:
+    """Every launch replayed and lowered, and no rule asked: of points that their space holds to be legal, to be ranked.
+    Raises InvalidStep or Unsupported, or anything at all where the schedule is illegal."""
+    return _lowered(trace, arch, is_checked=False)
+
+
+def _lowered(trace: Trace, arch: Arch, *, is_checked: bool) -> LoweredTrace:
     launches: list[GeneratedLaunch] = []
+    schedules: list[Schedule] = []
     if trace.fusion.is_list and isinstance(trace, ProgramTrace):
         raise Unsupported("a fusion over lists in several launches", "Split it into fusions that one kernel holds.")
     for one in launches_of(trace):
         schedule = Schedule(with_operands_loaded(one.trace.scheduled), arch)
-        violations = check(schedule)
-        if violations:
-            raise IllegalSchedule(violations)
+        if is_checked:
+            _refuse_illegal(schedule)
         kernel = lower_facts(schedule)
         if trace.fusion.is_list:
             kernel = over_lists(schedule, kernel)
         launches.append(GeneratedLaunch(one.trace, one.reads, one.writes, arch, schedule.sf, kernel))
-    return tuple(launches)
+        schedules.append(schedule)
+    return LoweredTrace(trace, arch, tuple(launches), tuple(schedules))
+
+
+def _refuse_illegal(schedule: Schedule) -> None:
+    violations = check(schedule)
+    if violations:
+        raise IllegalSchedule(violations)
 
 
 def artifact(generated: Generated, compiled: Compiled) -> KernelArtifact:

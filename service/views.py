@@ -171,7 +171,8 @@ def _tuning_view(
 
 _TUNING_FIELDS = (
     "id", "state", "phase", "fingerprint", "binding", "policy", "budget_s", "spent_s", "trials_limit", "points",
-    "legal", "floor_us", "ended", "note", "error", "cancel_requested", "created_at", "started_at", "ended_at",
+    "legal", "floor_us", "ended", "note", "error", "timeline", "cancel_requested", "created_at", "started_at",
+    "ended_at",
 )  # fmt: skip
 """Columns that the view has under the same name."""
 

@@ -223,6 +223,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.blackwell.predicted": Row(ours=("compiler", "search")),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
+    "benchmarks.search": Row(lazily=("compiler", "search")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),

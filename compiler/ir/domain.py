@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from compiler.ir.expr import Expr
-from compiler.ir.form import Form, form_of
+from compiler.ir.form import Form, Reading, form_of
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import OpKind
@@ -30,6 +30,10 @@ class ScheduledFusion:
     max_registers: int | None = None
     tmem_regions: tuple[tuple[str, ...], ...] = ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone: what was found of them can be found again."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
     @cached_property
     def by_name(self) -> dict[str, TensorView]:
         return {t.name: t for t in self.tensors}
@@ -38,6 +42,11 @@ class ScheduledFusion:
     def forms(self) -> tuple[tuple[str, Form], ...]:
         """Names and forms of the tensors: all that facts about their axes alone depend on, beside the operators."""
         return tuple((t.name, form_of(t)) for t in self.tensors)
+
+    @cached_property
+    def logicals(self) -> tuple[tuple[str, tuple[IterDomain, ...]], ...]:
+        """Names and logical axes of the tensors: what a schedule starts from, with the operators."""
+        return tuple([(t.name, t.logical) for t in self.tensors])
 
     @cached_property
     def _parts(self) -> dict[str, list[str]]:
@@ -94,13 +103,33 @@ class ScheduledFusion:
         """
         by_name = self.by_name | {t.name: t for t in tensors}
         new = ScheduledFusion(self.fusion, tuple(by_name.values()), self.ops, self.max_registers, self.tmem_regions)
-        handed_on = ("_made_by", "_read_by", "_parts", "facts")
+        handed_on = ("_made_by", "_read_by", "_parts", "inputs", "outputs", "logicals", "facts")
         new.__dict__.update({name: getattr(self, name) for name in handed_on}, by_name=by_name)
         return new
 
     def with_op(self, op: TensorOp) -> ScheduledFusion:
         """The same fusion with the op of that output replaced."""
         return replace(self, ops=tuple(op if o.output == op.output else o for o in self.ops))
+
+
+_R = TypeVar("_R")
+_P = ParamSpec("_P")
+
+
+def kept(find: Callable[Concatenate[ScheduledFusion, _P], _R]) -> Callable[Concatenate[ScheduledFusion, _P], _R]:
+    """Makes a function of a scheduled fusion, and of what follows from it, keep what it finds with that fusion: rules
+    and lowering ask the same. What it returns is only read."""
+    key = f"{find.__module__}.{find.__qualname__}"
+
+    @wraps(find)
+    def asked(sf: ScheduledFusion, /, *args: _P.args, **named: _P.kwargs) -> _R:
+        known = sf.__dict__.get(key)
+        if known is None or known[0] != args:
+            known = sf.__dict__[key] = (args, find(sf, *args, **named))
+        found: _R = known[1]
+        return found
+
+    return asked
 
 
 def downstream(sf: ScheduledFusion, name: str) -> frozenset[str]:
@@ -142,7 +171,7 @@ def producer_indices(
 
 
 def logical_correspondence(
-    op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form
+    op: TensorOp | Reading, producer: TensorView | Form, consumer: TensorView | Form
 ) -> dict[IterDomain, IterDomain]:
     """Producer's logical axis -> consumer's logical axis where they correspond (a broadcast size one does not).
 
@@ -152,7 +181,8 @@ def logical_correspondence(
     no name: `op` then is what reads it (`TensorOp.read_as`).
     """
     elements = tuple(a for a in producer.logical if not a.is_reduction)
-    op = op.read_as(producer.name) if isinstance(producer, TensorView) else op
+    if isinstance(op, TensorOp) and isinstance(producer, TensorView):
+        op = op.read_as(producer.name)
     match op.kind:
         case OpKind.PERMUTE:
             return {elements[p]: consumer.logical[c] for c, p in enumerate(op.dims)}
@@ -168,7 +198,7 @@ def logical_correspondence(
             return dict(zip(elements, consumer.logical, strict=True))
 
 
-def _view_of(op: TensorOp, source: tuple[int, ...], result: tuple[int, ...]) -> View:
+def _view_of(op: TensorOp | Reading, source: tuple[int, ...], result: tuple[int, ...]) -> View:
     """The index map of a view operator, in the positions of its result."""
     if op.kind in (OpKind.VIEW, OpKind.TAKE):
         return op.view

@@ -9,58 +9,91 @@ are theorems of integer division (nvFuser, integer division: 2.7.2, 2.11, 2.12, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from math import gcd
 from typing import Any
 
+from compiler.ir.interned import Keeping, interned
+from compiler.ir.remembered import remembered
 
-@dataclass(frozen=True, slots=True)
-class Var:
+_MOST_REMEMBERED = 1 << 14
+"""Results of each operation that are kept: the tensors of a kernel, and kernels of one fusion, have most in common."""
+
+
+class _Found(Keeping):
+    """What follows from an atom or an expression.
+
+    `lo`: a lower bound, and `hi` an upper one, inclusive; exact for a sum of different variables. `variables`: every
+    one that occurs, at any depth. `text`: the printed form.
+    """
+
+    __slots__ = ("hi", "lo", "text", "variables")
+
+    lo: int
+    hi: int
+    variables: frozenset[Var]
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _find_lo(self: Any) -> int:
+        return _least(self)
+
+    def _find_hi(self: Any) -> int:
+        return _greatest(self)
+
+    def _find_variables(self: Any) -> frozenset[Var]:
+        return _variables(self)
+
+    def _find_text(self: Any) -> str:
+        return _text(self)
+
+
+class _Plain(_Found):
+    """`plain`: the variable as an expression."""
+
+    __slots__ = ("plain",)
+
+    plain: Expr
+
+
+@interned
+class Var(_Plain):
     """A variable in [0, extent). Equal names are equal variables."""
 
     name: str
     extent: int
 
-    def __str__(self) -> str:
-        return self.name
+    def _find_plain(self) -> Expr:
+        return Expr() if self.extent == 1 else Expr(((self, 1),))
 
 
-@dataclass(frozen=True, slots=True)
-class Div:
+@interned
+class Div(_Found):
     """floor(numerator / divisor), divisor > 1."""
 
     numerator: Expr
     divisor: int
 
-    def __str__(self) -> str:
-        return f"({self.numerator} / {self.divisor})"
 
-
-@dataclass(frozen=True, slots=True)
-class Mod:
+@interned
+class Mod(_Found):
     """numerator mod divisor, in [0, divisor)."""
 
     numerator: Expr
     divisor: int
 
-    def __str__(self) -> str:
-        return f"({self.numerator} % {self.divisor})"
 
-
-@dataclass(frozen=True, slots=True)
-class Xor:
+@interned
+class Xor(_Found):
     """left xor right of two non-negative values."""
 
     left: Expr
     right: Expr
 
-    def __str__(self) -> str:
-        return f"({self.left} ^ {self.right})"
 
-
-@dataclass(frozen=True, slots=True)
-class Inside:
+@interned
+class Inside(_Found):
     """`value`, in [0, extent) wherever it is used: elsewhere a guard keeps what depends on it from happening.
 
     That it is so is known of an element and not of the variables, from which the value's own range follows.
@@ -69,39 +102,27 @@ class Inside:
     value: Expr
     extent: int
 
-    def __str__(self) -> str:
-        return f"[{self.value}]"
-
 
 Atom = Var | Div | Mod | Xor | Inside
 
 
-@dataclass(frozen=True)
-class Expr:
+@interned
+class Expr(_Found):
     """const + sum(coefficient * atom). Build with `const`, `var` and the operators; the form is canonical."""
 
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
 
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.terms, self.const))
-
-    def __hash__(self) -> int:
-        return self._hash
-
     def __add__(self, other: Expr | int) -> Expr:
         if isinstance(other, int):
             return Expr(self.terms, self.const + other)
-        return _sum(self.terms + other.terms, self.const + other.const)
+        return _added(self, other)
 
     def __sub__(self, other: Expr | int) -> Expr:
         return self + (other * -1)
 
     def __mul__(self, factor: int) -> Expr:
-        if factor == 0:
-            return Expr()
-        return Expr(tuple((a, c * factor) for a, c in self.terms), self.const * factor)
+        return _times(self, factor)
 
     def __floordiv__(self, divisor: int) -> Expr:
         return _floordiv(self, divisor)
@@ -112,27 +133,9 @@ class Expr:
     def __xor__(self, other: Expr) -> Expr:
         return _xor(self, other)
 
-    @cached_property
-    def lo(self) -> int:
-        """A lower bound, exact for a sum of different variables."""
-        return self.const + sum(c * (_range(a)[0] if c > 0 else _range(a)[1]) for a, c in self.terms)
-
-    @cached_property
-    def hi(self) -> int:
-        """An upper bound, inclusive, exact for a sum of different variables."""
-        return self.const + sum(c * (_range(a)[1] if c > 0 else _range(a)[0]) for a, c in self.terms)
-
     @property
     def is_const(self) -> bool:
         return not self.terms
-
-    @cached_property
-    def variables(self) -> frozenset[Var]:
-        """Every variable that occurs, at any depth."""
-        found: set[Var] = set()
-        for atom, _ in self.terms:
-            found |= _atom_variables(atom)
-        return frozenset(found)
 
     def divisible_by(self, n: int) -> bool:
         """True only if provably a multiple of n."""
@@ -145,24 +148,34 @@ class Expr:
 
     def substitute(self, values: Mapping[Var, Expr]) -> Expr:
         """Replaces variables and simplifies again."""
-        if not self.variables & values.keys():
+        if self.variables.isdisjoint(values):
             return self
-        out = Expr((), self.const)
-        for atom, c in self.terms:
-            out = out + _substitute_atom(atom, values) * c
-        return out
+        return _substituted(self, tuple(values.items()))
 
     def evaluate(self, values: Mapping[str, Any]) -> Any:
         """The value with variables given by name: integers or NumPy arrays."""
         return self.const + sum(c * _evaluate_atom(a, values) for a, c in self.terms)
 
-    def __str__(self) -> str:
-        if not self.terms:
-            return str(self.const)
-        parts = [str(a) if c == 1 else f"{a} * {c}" for a, c in self.terms]
-        if self.const:
-            parts.append(str(self.const))
-        return parts[0] if len(parts) == 1 else "(" + " + ".join(parts) + ")"
+
+@remembered(_MOST_REMEMBERED)
+def _added(left: Expr, right: Expr) -> Expr:
+    return _sum(left.terms + right.terms, left.const + right.const)
+
+
+@remembered(_MOST_REMEMBERED)
+def _times(e: Expr, factor: int) -> Expr:
+    if factor == 0:
+        return Expr()
+    return Expr(tuple((a, c * factor) for a, c in e.terms), e.const * factor)
+
+
+@remembered(_MOST_REMEMBERED)
+def _substituted(e: Expr, values: tuple[tuple[Var, Expr], ...]) -> Expr:
+    by_variable = dict(values)
+    out = Expr((), e.const)
+    for atom, c in e.terms:
+        out = out + _substitute_atom(atom, by_variable) * c
+    return out
 
 
 def const(value: int) -> Expr:
@@ -172,7 +185,7 @@ def const(value: int) -> Expr:
 
 def var(v: Var) -> Expr:
     """The variable itself; a variable of extent one is the constant 0."""
-    return Expr() if v.extent == 1 else Expr(((v, 1),))
+    return v.plain
 
 
 def inside(e: Expr, extent: int) -> Expr:
@@ -241,32 +254,67 @@ def relies_on_bounds(e: Expr) -> bool:
     return not every_part(e, lambda part: not any(isinstance(atom, Inside) for atom, _ in part.terms))
 
 
-def _range(atom: Atom) -> tuple[int, int]:
-    match atom:
-        case Var():
-            return 0, atom.extent - 1
+def _least(e: Atom | Expr) -> int:
+    match e:
+        case Expr():
+            return e.const + sum(c * (a.lo if c > 0 else a.hi) for a, c in e.terms)
         case Div():
-            return atom.numerator.lo // atom.divisor, atom.numerator.hi // atom.divisor
-        case Mod():
-            if atom.numerator.lo >= 0:
-                return 0, min(atom.divisor - 1, atom.numerator.hi)
-            return 0, atom.divisor - 1
-        case Xor():
-            return 0, (1 << max(atom.left.hi, atom.right.hi).bit_length()) - 1
+            return e.numerator.lo // e.divisor
         case Inside():
-            return max(0, atom.value.lo), min(atom.extent - 1, atom.value.hi)
+            return max(0, e.value.lo)
+        case Var() | Mod() | Xor():
+            return 0
 
 
-def _atom_variables(atom: Atom) -> frozenset[Var]:
-    match atom:
+def _greatest(e: Atom | Expr) -> int:
+    match e:
+        case Expr():
+            return e.const + sum(c * (a.hi if c > 0 else a.lo) for a, c in e.terms)
         case Var():
-            return frozenset((atom,))
-        case Div() | Mod():
-            return atom.numerator.variables
+            return e.extent - 1
+        case Div():
+            return e.numerator.hi // e.divisor
+        case Mod():
+            return min(e.divisor - 1, e.numerator.hi) if e.numerator.lo >= 0 else e.divisor - 1
         case Xor():
-            return atom.left.variables | atom.right.variables
+            return (1 << max(e.left.hi, e.right.hi).bit_length()) - 1
         case Inside():
-            return atom.value.variables
+            return min(e.extent - 1, e.value.hi)
+
+
+def _variables(e: Atom | Expr) -> frozenset[Var]:
+    match e:
+        case Expr():
+            return frozenset[Var]().union(*(a.variables for a, _ in e.terms))
+        case Var():
+            return frozenset((e,))
+        case Div() | Mod():
+            return e.numerator.variables
+        case Xor():
+            return e.left.variables | e.right.variables
+        case Inside():
+            return e.value.variables
+
+
+def _text(e: Atom | Expr) -> str:
+    match e:
+        case Expr():
+            if not e.terms:
+                return str(e.const)
+            parts = [a.text if c == 1 else f"{a} * {c}" for a, c in e.terms]
+            if e.const:
+                parts.append(str(e.const))
+            return parts[0] if len(parts) == 1 else "(" + " + ".join(parts) + ")"
+        case Var():
+            return e.name
+        case Div():
+            return f"({e.numerator} / {e.divisor})"
+        case Mod():
+            return f"({e.numerator} % {e.divisor})"
+        case Xor():
+            return f"({e.left} ^ {e.right})"
+        case Inside():
+            return f"[{e.value}]"
 
 
 def _substitute_atom(atom: Atom, values: Mapping[Var, Expr]) -> Expr:
@@ -318,8 +366,12 @@ def _sum(terms: tuple[tuple[Atom, int], ...], constant: int) -> Expr:
             if isinstance(other, Mod) and k == c * atom.divisor and other.numerator == quotient:
                 rest = tuple((a, n) for a, n in coefficients.items() if a not in (atom, other))
                 return _sum(rest, constant) + (atom.numerator % (atom.divisor * other.divisor)) * c
-    ordered = sorted(coefficients.items(), key=lambda item: (-abs(item[1]), str(item[0])))
+    ordered = sorted(coefficients.items(), key=_by_weight)
     return Expr(tuple(ordered), constant)
+
+
+def _by_weight(term: tuple[Atom, int]) -> tuple[int, str]:
+    return -abs(term[1]), term[0].text
 
 
 def _residue(e: Expr, n: int) -> tuple[dict[Atom, int], int]:
@@ -379,6 +431,7 @@ def _divided(e: Expr, divisor: int) -> tuple[Expr, int] | None:
     return None
 
 
+@remembered(_MOST_REMEMBERED)
 def _floordiv(e: Expr, divisor: int) -> Expr:
     assert divisor > 0, f"division by {divisor}"
     if divisor == 1:
@@ -403,6 +456,7 @@ def _floordiv(e: Expr, divisor: int) -> Expr:
     return whole + Expr(((Div(rest, divisor), 1),))
 
 
+@remembered(_MOST_REMEMBERED)
 def _mod(e: Expr, divisor: int) -> Expr:
     assert divisor > 0, f"remainder by {divisor}"
     if divisor == 1:
@@ -419,6 +473,7 @@ def _mod(e: Expr, divisor: int) -> Expr:
     return Expr(((Mod(rest, divisor), 1),))
 
 
+@remembered(_MOST_REMEMBERED)
 def _xor(left: Expr, right: Expr) -> Expr:
     if left.is_const and right.is_const:
         return const(left.const ^ right.const)

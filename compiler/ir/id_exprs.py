@@ -2,14 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from typing import Any
 
-from compiler.ir.iter_domain import IterDomain
+from compiler.ir.interned import Keeping, interned
+from compiler.ir.iter_domain import AxisShape, IterDomain
+from compiler.ir.remembered import remembered
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class _Ends(Keeping):
+    """`inputs`, `outputs`: the axes that a transform is of, and those that it makes. `shape`: the transform without the
+    name of its tensor."""
+
+    __slots__ = ("inputs", "outputs", "shape")
+
+    inputs: tuple[IterDomain, ...]
+    outputs: tuple[IterDomain, ...]
+    shape: TransformShape
+
+    def _find_shape(self: Any) -> TransformShape:
+        return TransformShape(type(self), tuple(_shape(getattr(self, name)) for name in self.__match_args__))
+
+
+def _shape(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_shape, value))
+    return value.shape if isinstance(value, IterDomain) else value
+
+
+@interned
+class TransformShape:
+    """A transform without the name of its tensor: its class, and its fields with the shapes of axes."""
+
+    kind: type[Any]
+    fields: tuple[Hashable, ...]
+
+    def of(self, tensor: str) -> IdExpr:
+        """The transform between axes of a tensor of that name."""
+        return _transform_of(self, tensor)
+
+
+@remembered(1 << 14)
+def _transform_of(shape: TransformShape, tensor: str) -> IdExpr:
+    def own(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(own, value))
+        return value.of(tensor) if isinstance(value, AxisShape) else value
+
+    made: IdExpr = shape.kind(*map(own, shape.fields))
+    return made
+
+
+@interned
+class Split(_Ends):
     """source -> outer, inner with source index = outer * inner.extent + inner (nvFuser, IterDomains).
 
     Whether the factor was given for the inner or the outer piece shows only in the extents.
@@ -24,51 +69,45 @@ class Split:
         """False where the split makes holes (nvFuser, divisibility of split)."""
         return self.outer.extent * self.inner.extent == self.source.extent
 
-    @property
-    def inputs(self) -> tuple[IterDomain, ...]:
+    def _find_inputs(self) -> tuple[IterDomain, ...]:
         return (self.source,)
 
-    @property
-    def outputs(self) -> tuple[IterDomain, ...]:
+    def _find_outputs(self) -> tuple[IterDomain, ...]:
         return (self.outer, self.inner)
 
 
-@dataclass(frozen=True, slots=True)
-class Merge:
+@interned
+class Merge(_Ends):
     """outer, inner -> out with out index = outer * inner.extent + inner (nvFuser, IterDomains)."""
 
     outer: IterDomain
     inner: IterDomain
     out: IterDomain
 
-    @property
-    def inputs(self) -> tuple[IterDomain, ...]:
+    def _find_inputs(self) -> tuple[IterDomain, ...]:
         return (self.outer, self.inner)
 
-    @property
-    def outputs(self) -> tuple[IterDomain, ...]:
+    def _find_outputs(self) -> tuple[IterDomain, ...]:
         return (self.out,)
 
 
-@dataclass(frozen=True, slots=True)
-class Swizzle:
+@interned
+class Swizzle(_Ends):
     """x, y -> x, out with out index = y xor x; equal power-of-two extents (nvFuser, IterDomains). Its own inverse."""
 
     x: IterDomain
     y: IterDomain
     out: IterDomain
 
-    @property
-    def inputs(self) -> tuple[IterDomain, ...]:
+    def _find_inputs(self) -> tuple[IterDomain, ...]:
         return (self.x, self.y)
 
-    @property
-    def outputs(self) -> tuple[IterDomain, ...]:
+    def _find_outputs(self) -> tuple[IterDomain, ...]:
         return (self.x, self.out)
 
 
-@dataclass(frozen=True, slots=True)
-class Resize:
+@interned
+class Resize(_Ends):
     """source -> out with out index = source index + left; `left` and `right` places are added, or cut where negative.
 
     Places that no source index reaches are padding (nvFuser, divisibility of split: Theorem 3).
@@ -79,17 +118,15 @@ class Resize:
     left: int
     right: int
 
-    @property
-    def inputs(self) -> tuple[IterDomain, ...]:
+    def _find_inputs(self) -> tuple[IterDomain, ...]:
         return (self.source,)
 
-    @property
-    def outputs(self) -> tuple[IterDomain, ...]:
+    def _find_outputs(self) -> tuple[IterDomain, ...]:
         return (self.out,)
 
 
-@dataclass(frozen=True, slots=True)
-class Shift:
+@interned
+class Shift(_Ends):
     """source -> out with out index = source index + (start + sum of factor * index of `by`) mod `modulus`.
 
     A run of elements whose rows begin at different phases is moved, row by row, so that the places of `out` that are
@@ -106,17 +143,15 @@ class Shift:
     modulus: int
     start: int = 0
 
-    @property
-    def inputs(self) -> tuple[IterDomain, ...]:
+    def _find_inputs(self) -> tuple[IterDomain, ...]:
         return (self.source,)
 
-    @property
-    def outputs(self) -> tuple[IterDomain, ...]:
+    def _find_outputs(self) -> tuple[IterDomain, ...]:
         return (self.out,)
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+@interned
+class Window(_Ends):
     """source -> tile, place with source index = tile * step - before + place: tiles that overlap where their `size`,
     the extent of `place`, is more than the step.
 
@@ -136,12 +171,10 @@ class Window:
         """Elements of a tile."""
         return self.place.extent
 
-    @property
-    def inputs(self) -> tuple[IterDomain, ...]:
+    def _find_inputs(self) -> tuple[IterDomain, ...]:
         return (self.source,)
 
-    @property
-    def outputs(self) -> tuple[IterDomain, ...]:
+    def _find_outputs(self) -> tuple[IterDomain, ...]:
         return (self.tile, self.place)
 
     def holds(self, run: Split, moved: Shift | None = None) -> bool:

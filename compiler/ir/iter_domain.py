@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 
+from compiler.ir.interned import Keeping, interned
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 
 
@@ -15,6 +16,8 @@ class IterKind(Enum):
     ITERATION = "iteration"
     BROADCAST = "broadcast"
     REDUCTION = "reduction"
+
+    __hash__ = object.__hash__  # as below
 
 
 class ParallelType(StrEnum):
@@ -76,9 +79,43 @@ class MemoryType(StrEnum):
     LOCAL = "local"
     TENSOR = "tensor"
 
+    __hash__ = str.__hash__  # as above
 
-@dataclass(frozen=True, slots=True)
-class IterDomain:
+
+@interned
+class AxisShape:
+    """An axis without the name of its tensor; `place` is what else is in its name."""
+
+    place: str
+    extent: int
+    kind: IterKind
+    symbolic: Size | None
+
+    def of(self, tensor: str) -> IterDomain:
+        """The axis of a tensor of that name."""
+        return _axis_of(self, tensor)
+
+
+@remembered(1 << 14)
+def _axis_of(shape: AxisShape, tensor: str) -> IterDomain:
+    return IterDomain(f"{tensor}.{shape.place}", shape.extent, shape.kind, shape.symbolic)
+
+
+class _AxisFacts(Keeping):
+    """What follows from an axis. `size`: the extent as a form, a constant one where nothing is unknown; `is_trivial`:
+    the extent is one, whatever is bound. `shape`: the axis without the name of its tensor."""
+
+    __slots__ = ("is_broadcast", "is_reduction", "is_trivial", "shape", "size")
+
+    is_broadcast: bool
+    is_reduction: bool
+    is_trivial: bool
+    shape: AxisShape
+    size: Size
+
+
+@interned
+class IterDomain(_AxisFacts):
     """An axis. `name` is its identity: two axes of extent 4 are different axes.
 
     `extent` is its value at the binding; `symbolic` is its form where the kernel must serve other values too.
@@ -89,26 +126,20 @@ class IterDomain:
     kind: IterKind = IterKind.ITERATION
     symbolic: Size | None = None
 
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    @property
-    def is_broadcast(self) -> bool:
+    def _find_is_broadcast(self) -> bool:
         return self.kind is IterKind.BROADCAST
 
-    @property
-    def is_reduction(self) -> bool:
+    def _find_is_reduction(self) -> bool:
         return self.kind is IterKind.REDUCTION
 
-    @property
-    def size(self) -> Size:
-        """The extent as a form, a constant one where nothing is unknown."""
+    def _find_size(self) -> Size:
         return self.symbolic if self.symbolic is not None else Size(self.extent)
 
-    @property
-    def is_trivial(self) -> bool:
-        """True where the extent is one, whatever is bound."""
+    def _find_is_trivial(self) -> bool:
         return self.extent == 1 and self.symbolic is None
+
+    def _find_shape(self) -> AxisShape:
+        return AxisShape(self.name.rpartition(".")[2], self.extent, self.kind, self.symbolic)
 
     def __str__(self) -> str:
         return f"{_LETTER[self.kind]}{self.name}{{{self.extent}}}"

@@ -7,11 +7,12 @@ settled there, and kept for every other launch (docs/contracts.md, "Schedule": c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
+from compiler.ir.interned import interned
 
-@dataclass(frozen=True, slots=True)
+
+@interned
 class SizeSymbol:
     """An unknown; `name` is how a guard spells it, such as `size[0][1]`."""
 
@@ -22,7 +23,7 @@ class SizeSymbol:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@interned
 class CeilDiv:
     """ceil(numerator / denominator) where the quotient is not known to be exact."""
 
@@ -41,7 +42,7 @@ class CeilDiv:
 Atom = SizeSymbol | CeilDiv
 
 
-@dataclass(frozen=True, slots=True)
+@interned
 class Size:
     """`coefficient` times the product of `atoms`, which stand in the order of their text."""
 

@@ -187,7 +187,7 @@ class _Lowering:
         needs = hazards.before(effects)
         loads = frozenset(other for name in needs.wait_loads for other in self.barriers.ring[name][0].tensors)
         apart = bool(needs.met) and not needs.tmem.sync and needs.met <= self.apart
-        return replace(needs, wait_loads=loads, apart=apart)
+        return needs if not (loads or apart) else replace(needs, wait_loads=loads, apart=apart)
 
     def piece(self, node: Node, scope: Scope, inside: Hazards, *, fence_loads: bool) -> list[Stmt]:
         """Statements of one piece; those of a group of products with what goes around them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from compiler.analysis.facts import Facts
@@ -12,9 +12,9 @@ from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.mma import is_asynchronous
 from compiler.lower.nest import AsyncLoads, FoldStep, Leaf, Nested, Node
 from compiler.lower.reduce import fold_effects
-from compiler.lower.sync import Effects
+from compiler.lower.sync import NOTHING, Effects
 from compiler.lower.tensor_memory import loads_in_order
-from compiler.lower.tmem_sync import TmemEffects
+from compiler.lower.tmem_sync import NO_EFFECTS, TmemEffects
 
 
 @dataclass(frozen=True)
@@ -22,16 +22,25 @@ class NodeEffects:
     """The effects of the pieces of one scheduled fusion."""
 
     facts: Facts
+    _known: dict[int, tuple[Node, Effects]] = field(default_factory=dict)
+    """By the identity of a piece: loops around it ask for its effects, each as often as it is looked through."""
 
     def of(self, node: Node) -> Effects:
         """What a piece does, those inside it included; of a loop, what is seen from around it."""
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = (node, self._found(node))
+        return known[1]
+
+    def _found(self, node: Node) -> Effects:
         match node:
             case Leaf():
-                return replace(self._of_leaf(node), tmem=self._on_tensor_memory(node.op))
+                own, tmem = self._of_leaf(node), self._on_tensor_memory(node.op)
+                return own if tmem is NO_EFFECTS else replace(own, tmem=tmem)
             case FoldStep():
                 return fold_effects(self.facts, node)
             case Nested() | AsyncLoads():
-                total = Effects()
+                total = NOTHING
                 for child in node.body:
                     total = total | self.of(child)
                 if isinstance(node, Nested):
@@ -52,6 +61,8 @@ class NodeEffects:
         op = node.op
         shared = frozenset(n for n in op.tensor_inputs if self.facts.sf.tensor(n).memory is MemoryType.SHARED)
         target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
+        if not shared and not target:
+            return NOTHING
         if op.via is CopyVia.CP_TMEM or is_asynchronous(self.facts, op.output):
             return Effects(tiles=shared)
         if op.via.is_bulk:
@@ -64,7 +75,7 @@ class NodeEffects:
         """What an operator does to tensor memory, and to registers that loads from there may still fill."""
         placement = self.facts.tmem_placement
         if not placement.columns:
-            return TmemEffects()
+            return NO_EFFECTS
         registers = (n for n in (*op.tensor_inputs, op.output) if self.facts.sf.tensor(n).memory is MemoryType.LOCAL)
         if op.via is CopyVia.ST_TMEM:
             stored = frozenset({placement.shared[op.output]})

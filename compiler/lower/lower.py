@@ -57,14 +57,15 @@ def lower_facts(facts: Facts) -> Kernel:
     sf = facts.sf
     body = park_registers(facts, kernel_body(facts))
     positions = {name: i for i, name in enumerate((*sf.fusion.inputs, *sf.fusion.outputs))}
-    pointed = {s.tensor for s in walk(body) if hasattr(s, "tensor")}
+    statements = list(walk(body))
+    pointed = {s.tensor for s in statements if hasattr(s, "tensor")}
     alike = {name for pair in sf.fusion.aliases for name in pair}
     pointers = tuple(
         Pointer(name, sf.fusion.value(name).dtype, p, name in sf.fusion.outputs, name in alike)
         for name, p in positions.items()
         if name in pointed
     )
-    mapped = {s.tensor_map for s in walk(body) if isinstance(s, TmaLoad | TmaStore)}
+    mapped = {s.tensor_map for s in statements if isinstance(s, TmaLoad | TmaStore)}
     wide = any(not every_part(e, _fits_32_bits) for e in expressions(body))
     return Kernel(
         pointers=pointers,
@@ -78,7 +79,7 @@ def lower_facts(facts: Facts) -> Kernel:
         body=_passed(facts, body),
         cluster=facts.indexing.nest.cluster,
         tmem_columns=facts.tmem_placement.columns,
-        numbers=_numbers(sf.fusion, body),
+        numbers=_numbers(sf.fusion, body) if sf.fusion.scalars else (),
     )
 
 

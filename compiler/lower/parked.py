@@ -12,19 +12,18 @@ cp.async.wait_all). Neighbouring threads' words lie side by side: no bank is ask
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from compiler.analysis.facts import Facts
 from compiler.copies.instruction import lanes
 from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
-from compiler.ir.fusion import Number
 from compiler.ir.tensor import TensorView
 from compiler.lower.kernel_ir import CopyAsync, Declare, Elected, GlobalLoad, If, Loop, SharedLoad, Stmt
 from compiler.lower.operands import Reg, Shared
 from compiler.lower.sync_ir import WaitCopies
-from compiler.lower.traversal import map_exprs, walk
+from compiler.lower.traversal import fields_of, map_exprs, walk
 
 
 def park_registers(facts: Facts, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -164,7 +163,6 @@ def _map_registers(node: Any, name: str, f: Callable[[Reg], Reg]) -> Any:
     if isinstance(node, Reg):
         return f(node) if node.name == name else node
     if isinstance(node, tuple):
-        return tuple(_map_registers(x, name, f) for x in node)
-    if is_dataclass(node) and not isinstance(node, type | Expr | Var | Number):
-        return replace(node, **{x.name: _map_registers(getattr(node, x.name), name, f) for x in fields(node)})
-    return node
+        return tuple([_map_registers(x, name, f) for x in node])
+    parts = None if isinstance(node, Expr) else fields_of(type(node))
+    return type(node)(*[_map_registers(x, name, f) for x in parts(node)]) if parts is not None else node

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.memory.allocation import layout_of
-from compiler.ir.expr import Expr, Var
-from compiler.ir.fusion import Number
+from compiler.ir.expr import Expr
 from compiler.ir.iter_domain import MemoryType
 from compiler.lower.kernel_ir import Declare, Stmt
 from compiler.lower.leaves import Scope
 from compiler.lower.nest import AsyncLoads
 from compiler.lower.operands import Reg
+from compiler.lower.traversal import fields_of
 from compiler.lower.turns import turns_of
 
 
@@ -39,7 +39,6 @@ def _moved(node: Any, starts: dict[str, Expr]) -> Any:
     if isinstance(node, Reg):
         return replace(node, offset=node.offset + starts[node.name]) if node.name in starts else node
     if isinstance(node, tuple):
-        return tuple(_moved(x, starts) for x in node)
-    if is_dataclass(node) and not isinstance(node, (type, Expr, Var, Number)):
-        return replace(node, **{f.name: _moved(getattr(node, f.name), starts) for f in fields(node)})
-    return node
+        return tuple([_moved(x, starts) for x in node])
+    parts = None if isinstance(node, Expr) else fields_of(type(node))
+    return type(node)(*[_moved(x, starts) for x in parts(node)]) if parts is not None else node

@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from compiler.lower.tmem_sync import TmemEffects, TmemHazards, TmemNeeds
+from compiler.lower import tmem_sync
+from compiler.lower.tmem_sync import NO_EFFECTS, TmemEffects, TmemHazards, TmemNeeds
+
+_NOTHING_OPEN = TmemHazards()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,13 @@ class Effects:
     """Circular buffers that cp.async fills ahead: the piece goes on to the next stage, and fills a later one."""
     tiles: frozenset[str] = frozenset()
     """What tensor cores, or tcgen05.cp, read, and have read when the piece is done."""
-    tmem: TmemEffects = field(default_factory=TmemEffects)
+    tmem: TmemEffects = NO_EFFECTS
 
     def __or__(self, other: Effects) -> Effects:
+        if other is NOTHING:
+            return self
+        if self is NOTHING:
+            return other
         return Effects(
             self.reads | other.reads,
             self.writes | other.writes,
@@ -59,7 +66,13 @@ class Effects:
     @property
     def around(self) -> Effects:
         """What the loop around the piece does: it fills its circular buffers, and waits for what it fills."""
+        if not self.turned:
+            return self
         return replace(self, copies=self.copies | self.turned, turned=frozenset())
+
+
+NOTHING = Effects()
+"""What pieces do that work in registers alone: most of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +90,12 @@ class Needs:
     blocks: bool = False
     wait_loads: frozenset[str] = frozenset()
     fence_loads: bool = False
-    tmem: TmemNeeds = field(default_factory=TmemNeeds)
+    tmem: TmemNeeds = tmem_sync.NO_NEEDS
     met: frozenset[str] = field(default=frozenset(), compare=False)
     apart: bool = False
+
+
+NO_NEEDS = Needs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +115,7 @@ class Hazards:
     starting: bool = False
     """Blocks of the cluster may not have started: their shared memory is not theirs yet (CUDA guide, distributed shared
     memory)."""
-    tmem: TmemHazards = field(default_factory=TmemHazards)
+    tmem: TmemHazards = _NOTHING_OPEN
 
     def __or__(self, other: Hazards) -> Hazards:
         return Hazards(
@@ -116,6 +132,8 @@ class Hazards:
 
     def before(self, e: Effects) -> Needs:
         """What a piece with effects `e` needs first."""
+        if e is NOTHING:
+            return NO_NEEDS
         overwrites = e.writes | e.sent | (e.bulk_loads - e.freed)
         used = e.reads | e.own | e.tiles | e.bulk_loads | e.bulk_stores | (e.writes - e.copies)
         wait_copies = bool(used & self.copying)
@@ -135,6 +153,8 @@ class Hazards:
 
     def after(self, e: Effects, needs: Needs) -> Hazards:
         """The state after those needs were met and the piece ran."""
+        if e is NOTHING and needs is NO_NEEDS:
+            return self
         # A barrier or fence before the wait for a copy says nothing of what it writes.
         under_way = frozenset[str]() if needs.wait_copies else self.copying
         met = replace(self, copying=under_way)

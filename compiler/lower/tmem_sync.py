@@ -31,6 +31,8 @@ class TmemEffects:
     """Columns whose rows tcgen05.shift moves, and has moved when the piece is done; all threads see it."""
 
     def __or__(self, other: TmemEffects) -> TmemEffects:
+        if self is NO_EFFECTS or other is NO_EFFECTS:
+            return other if self is NO_EFFECTS else self
         return TmemEffects(
             self.stores | other.stores,
             self.loads | other.loads,
@@ -41,6 +43,9 @@ class TmemEffects:
             self.filled | other.filled,
             self.moved | other.moved,
         )
+
+
+NO_EFFECTS = TmemEffects()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,9 @@ class TmemNeeds:
     fence_before: bool = False
     sync: bool = False
     fence_after: bool = False
+
+
+NO_NEEDS = TmemNeeds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +90,8 @@ class TmemHazards:
 
     def before(self, e: TmemEffects) -> TmemNeeds:
         """What a piece with effects `e` needs first."""
+        if e is NO_EFFECTS:
+            return NO_NEEDS
         overwrites = e.stores | e.filled | e.moved
         passes = (e.loads & e.exchanged | e.moved) & self.unseen
         reused = (e.stores & e.exchanged | e.filled | e.moved) & self.read
@@ -101,6 +111,8 @@ class TmemHazards:
 
     def after(self, e: TmemEffects, needs: TmemNeeds) -> TmemHazards:
         """The state after those needs were met and the piece ran. What a piece both loads and uses it waits for."""
+        if e is NO_EFFECTS and needs is NO_NEEDS:
+            return self
         nothing, shared = frozenset[str](), e.exchanged | e.watched
         in_flight = e.landing - e.touched
         return TmemHazards(

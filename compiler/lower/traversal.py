@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from typing import Any
 
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Number
+from compiler.ir.remembered import remembered
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Opaque, ScanLanes, ScanRun, Shuffle, Stmt
 from compiler.lower.operands import Reg
 
 
 def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement, outermost first."""
-    for s in body:
+    waiting = [*reversed(body)]
+    while waiting:
+        s = waiting.pop()
         yield s
-        match s:
-            case Loop() | Elected():
-                yield from walk(s.body)
-            case If():
-                yield from walk(s.then)
-                yield from walk(s.orelse)
-            case _:
-                pass
+        if isinstance(s, Loop | Elected):
+            waiting += reversed(s.body)
+        elif isinstance(s, If):
+            waiting += reversed(s.orelse)
+            waiting += reversed(s.then)
 
 
 def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
@@ -35,22 +36,34 @@ def _map_node(node: Any, f: Callable[[Expr], Expr]) -> Any:
     if isinstance(node, Expr):
         return f(node)
     if isinstance(node, tuple):
-        return tuple(_map_node(x, f) for x in node)
-    if is_dataclass(node) and not isinstance(node, (type, Var, Number)):
-        return replace(node, **{x.name: _map_node(getattr(node, x.name), f) for x in fields(node)})
-    return node
+        return tuple([_map_node(x, f) for x in node])
+    parts = fields_of(type(node))
+    return type(node)(*[_map_node(x, f) for x in parts(node)]) if parts is not None else node
 
 
 def expressions(node: Any) -> Iterator[Expr]:
     """Every expression in a statement, tuple of statements or operand."""
-    if isinstance(node, Expr):
-        yield node
-    elif isinstance(node, tuple):
-        for x in node:
-            yield from expressions(x)
-    elif is_dataclass(node) and not isinstance(node, Var):
-        for x in fields(node):
-            yield from expressions(getattr(node, x.name))
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Expr):
+            yield one
+        elif isinstance(one, tuple):
+            waiting += reversed(one)
+        elif (parts := fields_of(type(one))) is not None:
+            waiting += reversed(parts(one))
+
+
+@remembered(256)
+def fields_of(kind: type) -> Callable[[Any], tuple[Any, ...]] | None:
+    """What gives the fields of a statement or operand of this class, in order; None for what has none: a variable, a
+    number, a name."""
+    if not is_dataclass(kind) or issubclass(kind, Var | Number):
+        return None
+    names = tuple(f.name for f in fields(kind))
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda node: tuple(getattr(node, name) for name in names)
 
 
 def registers_of(node: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.equivalence import compare_domains
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import OpKind
-from compiler.ir.tensor import Allocation, TensorOp, TensorView, unscheduled_like
+from compiler.ir.tensor import Allocation, TensorOp, TensorView, changed, unscheduled_like
 from compiler.schedule import inline, steps
 from compiler.schedule.axes import AxisList, merge_partner, order_after, transform
 from compiler.schedule.online import fold_online
@@ -119,16 +119,16 @@ def _transform_loop(
         case steps.Merge():
             low, high = sorted((step.axis, merge_partner(step)))
             types = (*types[:low], types[step.axis], *types[low + 1 : high], *types[high + 1 :])
-    return replace(t, loop=after.axes, exprs=after.exprs, types=types)
+    return changed(t, loop=after.axes, exprs=after.exprs, types=types)
 
 
 def _reorder(t: TensorView, step: steps.Reorder) -> TensorView:
     order = order_after(step, len(t.loop))
-    return replace(t, loop=tuple(t.loop[i] for i in order), types=tuple(t.types[i] for i in order))
+    return changed(t, loop=tuple([t.loop[i] for i in order]), types=tuple([t.types[i] for i in order]))
 
 
 def _parallelize(t: TensorView, step: steps.Parallelize) -> TensorView:
-    return replace(t, types=(*t.types[: step.axis], step.type, *t.types[step.axis + 1 :]))
+    return changed(t, types=(*t.types[: step.axis], step.type, *t.types[step.axis + 1 :]))
 
 
 def _propagate(sf: ScheduledFusion, step: steps.Propagate) -> ScheduledFusion:

@@ -10,8 +10,14 @@ from dataclasses import replace
 
 from compiler.ir.domain import ScheduledFusion, downstream
 from compiler.ir.iter_domain import IterDomain, ParallelType
-from compiler.ir.tensor import TensorOp, TensorView
-from compiler.schedule.matching import aligned_position, match_axes, match_indices, matched_positions, unmappable_axes
+from compiler.ir.tensor import TensorOp, TensorView, changed
+from compiler.schedule.matching import (
+    aligned_position,
+    match_axes,
+    matched_positions,
+    matched_positions_by_index,
+    unmappable_axes,
+)
 from compiler.schedule.propagate import Apply, carry_over, closest_position, edges_from
 from compiler.schedule.steps import ComputeAt
 
@@ -58,9 +64,9 @@ def _position_in(
     op: TensorOp, producer: TensorView, consumer: TensorView, ends: frozenset[ParallelType], wanted: int | None
 ) -> int:
     """The deepest position that one consumer allows, looked for up to `wanted`."""
-    at = matched_positions(match_axes(op, producer, consumer), producer, consumer)
+    at = matched_positions(op, producer, consumer)
     if wanted is not None and len(at) <= wanted:
-        at = max(at, matched_positions(match_indices(op, producer, consumer), producer, consumer), key=len)
+        at = max(at, matched_positions_by_index(op, producer, consumer), key=len)
     for k in range(1, len(at)):
         if at[k] > at[k - 1] and consumer.types[at[k] - 1] in ends:
             return k - 1
@@ -93,10 +99,9 @@ def producer_position(sf: ScheduledFusion, t: TensorView) -> int:
 def _aligned(op: TensorOp, producer: TensorView, consumer: TensorView) -> int:
     """The end of the consumer's last loop in which the producer is computed."""
     position = compute_position(producer)
-    m = match_axes(op, producer, consumer)
-    if len(matched_positions(m, producer, consumer)) > position:
-        return aligned_position(m, producer, consumer, position)
-    at = matched_positions(match_indices(op, producer, consumer), producer, consumer)
+    if len(matched_positions(op, producer, consumer)) > position:
+        return aligned_position(match_axes(op, producer, consumer), producer, consumer, position)
+    at = matched_positions_by_index(op, producer, consumer)
     return at[min(position, len(at) - 1)]
 
 
@@ -105,7 +110,7 @@ def inlined(sf: ScheduledFusion, t: TensorView, position: int) -> TensorView:
     if t.name in sf.inputs or position <= t.compute_at:
         return t
     kept = t.compute_with if t.compute_with is not None and t.compute_with > position else None
-    return replace(t, compute_at=position, compute_with=kept)
+    return changed(t, compute_at=position, compute_with=kept)
 
 
 def inline_most(sf: ScheduledFusion, names: Iterable[str] | None = None) -> ScheduledFusion:

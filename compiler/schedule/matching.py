@@ -12,10 +12,11 @@ from functools import cached_property
 from compiler.ir.algebra import forward
 from compiler.ir.domain import ScheduledFusion, computed_from, logical_correspondence, waiting_for_folds
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.form import Form, form_of, remembered
+from compiler.ir.form import Form, Reading, Shape, form_of
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.trivial import unchanged
@@ -37,7 +38,9 @@ class Matching:
         return self.producer_axis.get(consumer) == producer or (consumer, producer) in self.equal
 
 
-def read_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> dict[IterDomain, IterDomain]:
+def read_axes(
+    op: TensorOp | Reading, producer: TensorView | Form, consumer: TensorView | Form
+) -> dict[IterDomain, IterDomain]:
     """Consumer's logical axis -> the producer's that it reads, be it a broadcast one of extent one."""
     elements = tuple(a for a in producer.logical if not a.is_reduction)
     op = _reading(op, producer)
@@ -52,18 +55,20 @@ def read_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | 
             return dict(zip(consumer.logical, elements, strict=True))
 
 
-def match_axes(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> Matching:
+def match_axes(op: TensorOp | Reading, producer: TensorView | Form, consumer: TensorView | Form) -> Matching:
     """The matching of a producer that `op` reads and the consumer that it makes."""
     return _matched(_reading(op, producer), form_of(producer), form_of(consumer))
 
 
-def _reading(op: TensorOp, producer: TensorView | Form) -> TensorOp:
+def _reading(op: TensorOp | Reading, producer: TensorView | Form) -> Reading:
     """How it reads a producer. A form has no name: then `op` says that already."""
-    return op.read_as(producer.name) if isinstance(producer, TensorView) else op
+    if isinstance(op, Reading):
+        return op
+    return (op.read_as(producer.name) if isinstance(producer, TensorView) else op).reading
 
 
 @remembered(512)
-def _matched(op: TensorOp, producer: Form, consumer: Form) -> Matching:
+def _matched(op: Reading, producer: Form, consumer: Form) -> Matching:
     same = read_axes(op, producer, consumer)
     fresh = {a for a in consumer.logical if a not in same}
     first, own = before_round_trips(producer), before_round_trips(consumer)
@@ -119,8 +124,7 @@ def is_alike(a: IdExpr, b: IdExpr) -> bool:
     """Equal transforms, whatever they are applied to."""
     match a, b:
         case Split(), Split():
-            pieces = zip((a.source, a.outer, a.inner), (b.source, b.outer, b.inner), strict=True)
-            if all(x.extent == y.extent and x.symbolic is y.symbolic is None for x, y in pieces):
+            if a.source.size is b.source.size and a.outer.size is b.outer.size and a.inner.size is b.inner.size:
                 return True
             return not split_factors(a).isdisjoint(split_factors(b))
         case Resize(), Resize():
@@ -160,7 +164,7 @@ def _factors(source: Size, outer: Size, inner: Size) -> frozenset[tuple[bool, Si
     return frozenset(given)
 
 
-def match_indices(op: TensorOp, producer: TensorView | Form, consumer: TensorView | Form) -> Matching:
+def match_indices(op: TensorOp | Reading, producer: TensorView | Form, consumer: TensorView | Form) -> Matching:
     """The matching by what the loops do: a loop of the producer is one of the consumer's where both give the same
     index for every element, and are equally long, however they were made (nvFuser, theory of IterDomains: Theorem 2.1).
     """
@@ -168,7 +172,7 @@ def match_indices(op: TensorOp, producer: TensorView | Form, consumer: TensorVie
 
 
 @remembered(512)
-def _matched_by_index(op: TensorOp, producer: Form, consumer: Form) -> Matching:
+def _matched_by_index(op: Reading, producer: Form, consumer: Form) -> Matching:
     m = _matched(op, producer, consumer)
     if any(a.symbolic is not None for t in (producer, consumer) for a in (*t.logical, *t.loop)):
         return m
@@ -180,7 +184,29 @@ def _matched_by_index(op: TensorOp, producer: Form, consumer: Form) -> Matching:
     return Matching(m.producer_axis, m.fresh, frozenset(equal))
 
 
-def matched_positions(m: Matching, producer: TensorView, consumer: TensorView) -> tuple[int, ...]:
+def matched_positions(op: TensorOp, producer: TensorView, consumer: TensorView) -> tuple[int, ...]:
+    """`positions_in` the matching of a producer that `op` reads and the consumer that it makes."""
+    return _positions(_reading(op, producer), producer.shape, consumer.shape)
+
+
+@remembered(2048)
+def _positions(op: Reading, producer: Shape, consumer: Shape) -> tuple[int, ...]:
+    first, second = producer.producer, consumer.consumer
+    return positions_in(_matched(op, first, second), first, second)
+
+
+def matched_positions_by_index(op: TensorOp, producer: TensorView, consumer: TensorView) -> tuple[int, ...]:
+    """The same of the matching by what the loops do."""
+    return _positions_by_index(_reading(op, producer), producer.shape, consumer.shape)
+
+
+@remembered(2048)
+def _positions_by_index(op: Reading, producer: Shape, consumer: Shape) -> tuple[int, ...]:
+    first, second = producer.producer, consumer.consumer
+    return positions_in(_matched_by_index(op, first, second), first, second)
+
+
+def positions_in(m: Matching, producer: TensorView | Form, consumer: TensorView | Form) -> tuple[int, ...]:
     """For k = 0, 1, ...: how many of the consumer's first loops the producer's first k are, as far as they agree.
 
     Reduction axes of the producer and fresh axes of the consumer are no loops of the other.
@@ -215,16 +241,22 @@ def unmappable_axes(sf: ScheduledFusion) -> frozenset[IterDomain]:
     Axes are joined from the last operator to the first, a broadcast axis once for each that it becomes; one that would
     join a sum's axis with an axis of what is computed from that sum stays apart from all of its consumers'.
     """
-    return _unmappable(sf.ops, tuple((t.name, Form(t.logical, (), (), None)) for t in sf.tensors))
+    found = sf.facts.get(unmappable_axes)
+    if found is None:
+        found = sf.facts[unmappable_axes] = _unmappable(sf.ops, sf.logicals)
+    known: frozenset[IterDomain] = found
+    return known
 
 
-@remembered(16)
-def _unmappable(ops: tuple[TensorOp, ...], tensors: tuple[tuple[str, Form], ...]) -> frozenset[IterDomain]:
+@remembered(64)
+def _unmappable(
+    ops: tuple[TensorOp, ...], tensors: tuple[tuple[str, tuple[IterDomain, ...]], ...]
+) -> frozenset[IterDomain]:
     summed = {op.output for op in ops if op.kind in REDUCTIONS}
-    if not summed and not any(a.is_broadcast for _, t in tensors for a in t.logical):
+    if not summed and not any(a.is_broadcast for _, logical in tensors for a in logical):
         return frozenset()
     after = {name: computed_from(waiting_for_folds(ops), name) for name in summed}
-    uses = _Uses(dict(tensors), ops)
+    uses = _Uses({name: Form(logical, (), (), None) for name, logical in tensors}, ops)
     becomes: dict[IterDomain, tuple[IterDomain, ...]] = {}
     group: dict[_Stand, set[tuple[str, _Stand]]] = {}
     apart: list[tuple[_Stand, _Stand]] = []

@@ -10,7 +10,7 @@ from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, W
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
-from compiler.schedule.matching import before_round_trips, match_axes, matched_positions, split_factors
+from compiler.schedule.matching import before_round_trips, match_axes, positions_in, split_factors
 
 Apply = Callable[[ScheduledFusion, steps.Step], ScheduledFusion]
 
@@ -48,7 +48,7 @@ def position_across(sf: ScheduledFusion, edge: Edge, position: int) -> int | Non
     """Where the source's first `position` loops end in the target, None if they are not its first loops."""
     producer, consumer = edge.ends(sf)
     m = match_axes(edge.op, producer, consumer)
-    at = matched_positions(m, producer, consumer)
+    at = positions_in(m, producer, consumer)
     if not edge.upwards:
         return at[position] if position < len(at) else None
     while position and consumer.loop[position - 1] in m.fresh:

@@ -7,16 +7,14 @@ keeps most axes; which loops are, from equal transforms of these.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.form import Form, form_of, remembered
 from compiler.ir.id_exprs import IdExpr, Merge, Shift, Split
 from compiler.ir.iter_domain import IterDomain, ParallelType
-from compiler.ir.tensor import TensorView
+from compiler.ir.remembered import Memo
+from compiler.ir.tensor import TensorView, changed
 from compiler.schedule import steps
 from compiler.schedule.inline import compute_position, producer_position
 from compiler.schedule.matching import is_alike, read_axes
@@ -32,11 +30,18 @@ def logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
     Tensors are settled in the order of how many axes they share with it, as a widest path is found (nvFuser,
     MaxInfoSpanningTree). Over an input no axis of extent one is shared: two reads may take it for different axes.
     """
-    key = (logical_axes, reference)
-    if key not in sf.facts:
-        sf.facts[key] = _logical_axes(sf, reference)
-    found: Mapping[str, Axes] = sf.facts[key]
-    return found
+    found = sf.facts.get((logical_axes, reference))
+    if found is None:
+        key = sf.ops, sf.logicals, sf.inputs, reference
+        found = _LOGICAL.get(key) or _LOGICAL.keep(key, _logical_axes(sf, reference))
+        sf.facts[logical_axes, reference] = found
+    known: Mapping[str, Axes] = found
+    return known
+
+
+_LOGICAL: Memo[Hashable, Mapping[str, Axes]] = Memo(64)
+_LOOPS: Memo[Hashable, TensorView] = Memo(2048)
+_TYPES: Memo[Hashable, list[steps.Parallelize]] = Memo(2048)
 
 
 def _logical_axes(sf: ScheduledFusion, reference: str) -> Mapping[str, Axes]:
@@ -73,16 +78,15 @@ def propagated(sf: ScheduledFusion, reference: str, names: Iterable[str], apply:
     What is done to one tensor, rules and all, is not asked again of those that only their name tells from it.
     """
     logical, source = logical_axes(sf, reference), sf.tensor(reference)
-    done: dict[Hashable, TensorView] = {}
     twins = []
     for name in names:
         t = sf.tensor(name)
         key = (*_likeness(source, t, logical[name]), t.memory, compute_position(t), producer_position(sf, t))
-        if key in done:
-            twins.append(_renamed(done[key], t))
+        if (done := _LOOPS.get(key)) is not None:
+            twins.append(_renamed(done, t))
         else:
             sf = _with_loops_of(sf, source, name, logical[name], apply)
-            done[key] = sf.tensor(name)
+            _LOOPS.keep(key, sf.tensor(name))
     return sf.with_tensors(twins)
 
 
@@ -99,45 +103,18 @@ def propagated_steps(sf: ScheduledFusion, step: steps.Propagate, name: str, appl
 
 
 def _likeness(source: TensorView, t: TensorView, logical: Axes) -> tuple[Hashable, ...]:
-    """Equal for tensors that only their name tells apart, and whose axes are the same of the reference's."""
+    """Equal for tensors that only their name tells apart, and whose axes are the same of references made alike."""
     places = {a: i for i, a in enumerate(t.logical)}
     shared = tuple(places.get(logical[a]) if a in logical else None for a in source.logical)
     own = None if t.allocation is None or t.allocation.is_source else t.allocation
-    return _anonymous(form_of(t)), t.types, shared, own
-
-
-@remembered(512)
-def _anonymous(form: Form) -> tuple[Hashable, ...]:
-    """Axes and transforms, with numbers for the names of axes."""
-    numbers: dict[IterDomain, int] = {}
-
-    def told(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(told, value))
-        if not isinstance(value, IterDomain):
-            return value
-        return numbers.setdefault(value, len(numbers)), value.extent, value.kind, value.symbolic
-
-    exprs = tuple((type(e), *(told(getattr(e, f)) for f in e.__slots__)) for e in form.exprs)
-    return told(form.logical), exprs, told(form.loop)
+    return source.shape, t.shape, t.types, shared, own
 
 
 def _renamed(like: TensorView, t: TensorView) -> TensorView:
-    """The tensor with the loops of another, and with that one's numbers in the names of its axes."""
-    axes = dict(zip(like.logical, t.logical, strict=True))
-
-    def own(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(own, value))
-        if not isinstance(value, IterDomain):
-            return value
-        if value not in axes:
-            name = t.name + value.name.removeprefix(like.name)
-            axes[value] = IterDomain(name, value.extent, value.kind, value.symbolic)
-        return axes[value]
-
-    exprs = tuple(type(e)(*(own(getattr(e, f)) for f in e.__slots__)) for e in like.exprs)
-    return replace(t, loop=own(like.loop), exprs=exprs, types=like.types)
+    """The tensor with the loops of another, whose shape it had, and that one's numbers in the names of its axes."""
+    exprs = tuple([e.shape.of(t.name) for e in like.exprs])
+    loop = tuple([a.shape.of(t.name) for a in like.loop])
+    return changed(t, loop=loop, exprs=exprs, types=like.types)
 
 
 def _with_loops_of(sf: ScheduledFusion, source: TensorView, name: str, logical: Axes, apply: Apply) -> ScheduledFusion:
@@ -163,14 +140,14 @@ def _with_loops_of(sf: ScheduledFusion, source: TensorView, name: str, logical: 
 def types_like(sf: ScheduledFusion, reference: str, names: Iterable[str]) -> list[steps.Parallelize]:
     """The steps that give the tensors' loops the types of the reference's that they are."""
     logical, source = logical_axes(sf, reference), sf.tensor(reference)
-    done: dict[Hashable, list[steps.Parallelize]] = {}
     taken: list[steps.Parallelize] = []
     for name in names:
         t = sf.tensor(name)
-        key = _likeness(source, t, logical[name])
-        if key not in done:
-            done[key] = _types_of(source, t, logical[name])
-        taken += [replace(step, tv=name) for step in done[key]]
+        key = (*_likeness(source, t, logical[name]), source.types)
+        done = _TYPES.get(key)
+        if done is None:
+            done = _TYPES.keep(key, _types_of(source, t, logical[name]))
+        taken += [steps.Parallelize(name, step.axis, step.type) for step in done]
     return taken
 
 
@@ -191,7 +168,7 @@ def parallelized(sf: ScheduledFusion, taken: list[steps.Parallelize]) -> Schedul
     types: dict[str, list[ParallelType]] = {}
     for step in taken:
         types.setdefault(step.tv, list(sf.tensor(step.tv).types))[step.axis] = step.type
-    return sf.with_tensors(replace(sf.tensor(name), types=tuple(found)) for name, found in types.items())
+    return sf.with_tensors(changed(sf.tensor(name), types=tuple(found)) for name, found in types.items())
 
 
 def _lasting(source: TensorView, axes: dict[IterDomain, IterDomain]) -> Iterator[IdExpr]:

@@ -27,6 +27,7 @@ from search.tuning.candidates.spread import spread
 from search.tuning.prepare import compile_promising
 from search.tuning.prepared import Prepared
 from search.tuning.results import usable_folder
+from search.tuning.timeline import Stage, Timeline
 from search.tuning.tune import compilers
 
 _PER_KERNEL = 3
@@ -87,16 +88,19 @@ def prepare_one(
     kernels: int,
     seed: int,
     budget_s: float = 1e9,
+    timeline: Timeline | None = None,
 ) -> Prepared:
     """Rank and compile one fusion into `folder`. Raises Unsupported if it has no legal point.
 
     Ctrl-C ends it early, once there are kernels: those are kept. What is compiled when the budget ends is given up.
     """
     begun = time.monotonic()
-    drafts = drafting.of(plan.subject(card))
-    ranking = plan.ranking(drafts.foresee, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
+    timeline = timeline or Timeline()
+    drafts = drafting.of(plan.subject(card), timeline)
+    with timeline.span(Stage.RANKING):
+        ranking = plan.ranking(drafts.foresee, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
     compiled = compile_promising(
-        Builder(drafts, pool, plan.arch.name, refiner(card)),
+        Builder(drafts, pool, plan.arch.name, refiner(card), timeline),
         spread(ranking),
         folder,
         kernels,

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from search.proof.emulated.prepared import Proof
 from search.space.knobs import KnobValue
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.prepared import Prepared
 from search.tuning.progress import failure_counts
 from search.tuning.results import TunedSubject, kernel_path
+from search.tuning.timeline import Record
 from search.tuning.trial import TrialState
 from search.tuning.tuner import SearchOutcome
+
+if TYPE_CHECKING:  # as in `search.tuning.results`
+    from search.proof.emulated.prepared import Proof
 
 _SHOWN = 10
 
@@ -64,6 +68,18 @@ def describe_proofs(kernel: Path, proofs: Sequence[Proof]) -> str:
     best = right[0]
     time = "" if best.predicted_us is None else f", predicted {best.predicted_us:.2f} us"
     return f"Best of {len(right)} proven in the emulator: {kernel}{time}\n  {best.candidate}"
+
+
+def timeline_table(record: Record) -> Table:
+    """What a tuning spent its time on, and how long the GPU waited."""
+    titles, *rows = record.table()
+    table = Table(title="Where the time went", title_justify="left", box=None, caption=record.words)
+    table.caption_justify = "left"
+    for number, title in enumerate(titles):
+        table.add_column(title, justify="left" if number < 2 else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def _alike(candidates: Sequence[Candidate]) -> dict[str, dict[str, KnobValue]]:

@@ -19,7 +19,7 @@ from search.cost.product_features import has_products, product_features
 from search.cost.products import predict_product
 from search.cost.sectors import partial_sector_bytes
 from search.cost.sites import StatementSite, sites_of
-from search.cost.spills import resident_blocks, spilled_bytes
+from search.cost.spills import registers_of
 from search.cost.streams import stream_cost
 from search.cost.traffic import (
     COPIES,
@@ -67,9 +67,10 @@ def predict_launch(card: Card, launch: Generated | GeneratedLaunch, resources: R
 def features_of(generated: Generated | GeneratedLaunch, resources: Resources | None = None) -> KernelFeatures:
     """The features of one launch, by `resources` where they are known. Raises ValueError for a candidate of several."""
     kernel = generated.kernel
-    sites = list(sites_of(kernel.body, 1, 1))
+    sites = sites_of(kernel.body, 1, 1)
     blocks = prod(kernel.grid)
-    resident = resident_blocks(kernel, generated.arch, resources)
+    registers = registers_of(kernel, generated.arch, sites, resources)
+    resident, spilled = registers.resident_blocks, registers.spilled_bytes
     warps = blocks * -(-kernel.threads // WARP_THREADS)
     lanes = first_warp(kernel.block)
     fusion = generated.trace.fusion
@@ -78,7 +79,6 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
     reused, rereads = reuse_of(l2_bytes, fusion, again)
     runs = run_costs(sites, kernel, lanes, fusion, again)
     tiles = max(site.tiles for site in sites)
-    spilled = spilled_bytes(kernel, generated.arch, resources)
     invariant = invariant_divisions(kernel.body)
     return KernelFeatures(
         dram_read_bytes=sum(read_bytes(fusion).values()),

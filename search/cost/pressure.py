@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Any
 
 from compiler.arch import REGISTER_BYTES
 from compiler.lower import kernel_ir as k
 from compiler.lower import sync_ir, whole_ir
 from compiler.lower.operands import Reg
+from compiler.lower.traversal import walk
 
 
 @dataclass(slots=True)
@@ -25,20 +25,26 @@ class _Life:
     elems: int
 
 
-def waiting_registers(body: tuple[k.Stmt, ...]) -> int:
-    """The most registers of arrays that live where threads wait for each other, or a loop begins anew: between those,
-    ptxas may order statements so that fewer live at once."""
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Registers of arrays. `most`: at any statement, along the first branch of conditions. `waiting`: where threads
+    wait for each other, or a loop begins anew: between those, ptxas may order statements so that fewer live at once."""
+
+    most: int
+    waiting: int
+
+
+def pressure(body: tuple[k.Stmt, ...]) -> Pressure:
+    """The registers that the arrays of a kernel take."""
     lives: dict[str, _Life] = {}
     waits: list[int] = []
     _walk(body, 0, lives, waits)
     at_once = (sum(life.nbytes for life in lives.values() if life.first < at <= life.last) for at in waits)
-    return -(-max(at_once, default=0) // REGISTER_BYTES)
+    return Pressure(_registers(_most(lives)), _registers(max(at_once, default=0)))
 
 
-def array_registers(body: tuple[k.Stmt, ...]) -> int:
-    """The most registers that arrays take at any statement, along the first branch of conditions."""
-    lives: dict[str, _Life] = {}
-    _walk(body, 0, lives, [])
+def _most(lives: dict[str, _Life]) -> int:
+    """Bytes that live at once."""
     events: dict[int, int] = {}
     for life in lives.values():
         events[life.first] = events.get(life.first, 0) + life.nbytes
@@ -47,7 +53,11 @@ def array_registers(body: tuple[k.Stmt, ...]) -> int:
     for at in sorted(events):
         now += events[at]
         most = max(most, now)
-    return -(-most // REGISTER_BYTES)
+    return most
+
+
+def _registers(nbytes: int) -> int:
+    return -(-nbytes // REGISTER_BYTES)
 
 
 def _walk(body: tuple[k.Stmt, ...], at: int, lives: dict[str, _Life], waits: list[int]) -> int:
@@ -62,7 +72,7 @@ def _walk(body: tuple[k.Stmt, ...], at: int, lives: dict[str, _Life], waits: lis
                 start, at = at, _walk(s.body, at, lives, waits)
                 if isinstance(s, k.Loop) and not s.unroll:
                     waits.append(start + 1)
-                for name in before & set(_names(s.body)):
+                for name in before.intersection(_names(s.body)):
                     life = lives[name]
                     life.first, life.last = min(life.first, start), at
             case k.If():
@@ -70,7 +80,7 @@ def _walk(body: tuple[k.Stmt, ...], at: int, lives: dict[str, _Life], waits: lis
             case _:
                 if isinstance(s, _WAITS):
                     waits.append(at)
-                for name in _names(s):
+                for name in _own_names(s):
                     if name in lives:
                         lives[name].last = at
                 if isinstance(s, k.GlobalLoad | k.SharedLoad) and s.target.name in lives and _is_narrow(s):
@@ -82,21 +92,22 @@ def _is_narrow(s: k.GlobalLoad | k.SharedLoad) -> bool:
     return s.width * s.target.dtype.nbytes < REGISTER_BYTES
 
 
-def _names(node: Any) -> Iterator[str]:
-    """Register arrays that a statement touches."""
-    match node:
-        case Reg() | k.Fill() | k.Shuffle():
-            yield node.name
-        case tuple():
-            for x in node:
-                yield from _names(x)
-        case k.Loop() | k.Elected():
-            yield from _names(node.body)
-        case k.If():
-            yield from _names((node.then, node.orelse))
-        case _:
-            for name in _FIELDS.get(type(node), ()):
-                yield from _names(getattr(node, name))
+def _names(body: tuple[k.Stmt, ...]) -> Iterator[str]:
+    """Register arrays that statements touch, those inside them too."""
+    for s in walk(body):
+        yield from _own_names(s)
+
+
+def _own_names(s: k.Stmt) -> Iterator[str]:
+    """Register arrays that a statement itself touches."""
+    if isinstance(s, k.Fill | k.Shuffle):
+        yield s.name
+        return
+    for name in _FIELDS.get(type(s), ()):
+        operand = getattr(s, name)
+        for one in operand if isinstance(operand, tuple) else (operand,):
+            if isinstance(one, Reg):
+                yield one.name
 
 
 _WAITS = (
@@ -127,4 +138,6 @@ _STATEMENTS = (
 )
 """Statements with register operands."""
 
-_FIELDS = {kind: tuple(field.name for field in fields(kind)) for kind in _STATEMENTS}
+_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(f.name for f in fields(kind) if "Reg" in str(f.type)) for kind in _STATEMENTS
+}

@@ -5,7 +5,6 @@ A kernel is counted along full tiles (the first branch of a condition), loops at
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from compiler.ir.expr import Var
@@ -30,26 +29,26 @@ class StatementSite:
 
 def sites_of(
     body: tuple[k.Stmt, ...], per_tile: int, tiles: int, conditions: tuple[Less, ...] = ()
-) -> Iterator[StatementSite]:
+) -> list[StatementSite]:
     """Statements of the usual path. Unrolled loops are work of a tile; the others go over tiles."""
+    found: list[StatementSite] = []
     for s in body:
-        yield StatementSite(_in_order(s), per_tile, tiles, conditions)
+        found.append(StatementSite(_in_order(s), per_tile, tiles, conditions))
         match s:
             case k.Loop(trip=trip, unroll=True):
                 inside = sites_of(s.body, per_tile * max(1, trip.hi), tiles, conditions)
-                yield from (
-                    replace(one, per_tile=per_tile) if _is_same(one.statement, s.var) else one for one in inside
-                )
+                found += [replace(one, per_tile=per_tile) if _is_same(one.statement, s.var) else one for one in inside]
             case k.Loop(trip=trip):
-                yield from sites_of(s.body, per_tile, tiles * max(1, trip.hi), conditions)
+                found += sites_of(s.body, per_tile, tiles * max(1, trip.hi), conditions)
             case k.If():
-                yield from sites_of(s.then, per_tile, tiles, (*conditions, *s.conditions))
+                found += sites_of(s.then, per_tile, tiles, (*conditions, *s.conditions))
                 beside = sites_of(s.orelse, per_tile, tiles)  # of warps that only load, what they bring
-                yield from (site for site in beside if isinstance(site.statement, k.TmaLoad | k.BulkLoad))
+                found += [site for site in beside if isinstance(site.statement, k.TmaLoad | k.BulkLoad)]
             case k.Elected():
-                yield from sites_of(s.body, per_tile, tiles, conditions)
+                found += sites_of(s.body, per_tile, tiles, conditions)
             case _:
                 pass
+    return found
 
 
 _ROWS_APART = 2

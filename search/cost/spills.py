@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from compiler.analysis.memory.resources import blocks_per_sm
 from compiler.arch import REGISTER_BYTES, REGISTER_UNIT, Arch
 from compiler.lower import kernel_ir as k
 from fusetune.wire.artifact import Resources
-from search.cost.pressure import array_registers, waiting_registers
-from search.cost.sites import sites_of
+from search.cost.pressure import pressure
+from search.cost.sites import StatementSite
 
 _BASE_REGISTERS = 24
 """Registers of addresses, loop counters and temporaries beside the arrays that the kernel declares."""
@@ -25,16 +26,34 @@ _MOST_SPILLED = 20
 """Registers that such kernels spill on average: where many lack, ptxas orders statements so that fewer live at once."""
 
 
-def resident_blocks(kernel: k.Kernel, arch: Arch, resources: Resources | None = None) -> int:
-    """Blocks of one SM at a time, of the compiled kernel or from an estimate of registers; at least 1."""
-    wanted = _BASE_REGISTERS + array_registers(kernel.body) + _second_words(kernel)
-    registers = min(wanted, _room(kernel, arch)) if resources is None else resources.registers
-    return max(1, blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes, kernel.tmem_columns).blocks)
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """What follows from the registers of a thread: blocks of one SM at a time, at least 1, and the bytes that a thread
+    stores and reads back because they fit no register."""
+
+    resident_blocks: int
+    spilled_bytes: int
 
 
-def _second_words(kernel: k.Kernel) -> int:
+def registers_of(
+    kernel: k.Kernel, arch: Arch, sites: list[StatementSite], resources: Resources | None = None
+) -> Registers:
+    """Those of the compiled kernel, or from an estimate by its statements."""
+    room = _room(kernel, arch)
+    if resources is not None:
+        registers, spilled = resources.registers, resources.spill_store_bytes + resources.spill_load_bytes
+    else:
+        arrays = pressure(kernel.body)
+        registers = min(_BASE_REGISTERS + arrays.most + _second_words(sites), room)
+        lacking = max(0, math.ceil((arrays.most + arrays.waiting) / 2 + _LEAST_REGISTERS) - room)
+        spilled = 2 * REGISTER_BYTES * min(_MOST_SPILLED, 2 * lacking)
+    blocks = blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes, kernel.tmem_columns).blocks
+    return Registers(max(1, blocks), spilled)
+
+
+def _second_words(sites: list[StatementSite]) -> int:
     """Registers of the second of two words that one is put together of, until they have arrived."""
-    loads = ((s.statement, s.per_tile) for s in sites_of(kernel.body, 1, 1))
+    loads = ((s.statement, s.per_tile) for s in sites)
     nbytes = (n * s.width * s.target.dtype.nbytes for s, n in loads if isinstance(s, k.GlobalLoad) and s.straddles)
     return sum(nbytes) // REGISTER_BYTES
 
@@ -43,12 +62,3 @@ def _room(kernel: k.Kernel, arch: Arch) -> int:
     """Registers that a thread may have: the kernel's cap, and what lets one block be resident."""
     block = arch.registers_per_sm // kernel.threads // REGISTER_UNIT * REGISTER_UNIT
     return min(kernel.max_registers or arch.max_registers_per_thread, arch.max_registers_per_thread, block)
-
-
-def spilled_bytes(kernel: k.Kernel, arch: Arch, resources: Resources | None) -> int:
-    """Bytes that a thread stores and reads back because they fit no register."""
-    if resources is not None:
-        return resources.spill_store_bytes + resources.spill_load_bytes
-    needed = (array_registers(kernel.body) + waiting_registers(kernel.body)) / 2 + _LEAST_REGISTERS
-    lacking = max(0, math.ceil(needed) - _room(kernel, arch))
-    return 2 * REGISTER_BYTES * min(_MOST_SPILLED, 2 * lacking)

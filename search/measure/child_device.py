@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -13,6 +13,7 @@ from compiler.ir.fusion import Fusion
 from fusetune.launch import KernelError, NoDevice
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost, Effort, MeasureResult
+from search.tuning.timeline import GPU, Span, Stage, Timeline, taken
 from search.tuning.trial import TrialState
 
 _OPEN_ATTEMPTS = 2
@@ -64,11 +65,23 @@ class ContextPoisoned(Exception):
     """The process can no longer use its device: every further call would fail, whoever makes it."""
 
 
-class Backend(Protocol):
-    """What runs in the child. `measure` raises KernelError for a kernel that cannot run, ContextPoisoned for good.
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the child answers, and what it spent its time on since the answer before."""
 
-    `baseline` raises the latter too, and puts every other reason why there is no time into its answer.
+    value: Any
+    spans: tuple[Span, ...]
+
+
+class Backend(Protocol):
+    """What runs in the child; it adds what it spends its time on to `spans`.
+
+    `measure` raises KernelError for a kernel that cannot run, ContextPoisoned for good. `baseline` raises the latter
+    too, and puts every other reason why there is no time into its answer.
     """
+
+    @property
+    def spans(self) -> list[Span]: ...
 
     def open(self, fusion: Fusion) -> None: ...
 
@@ -82,16 +95,25 @@ class Backend(Protocol):
 def handler_of(backend: Backend) -> Callable[[Any], Any]:
     """The child's handler: requests to calls of the backend, what kernels raise to results."""
 
-    def handle(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Any:
+    def handle(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Answered | LastReply:
+        value = answer(request)
+        answered = Answered(value.value if isinstance(value, LastReply) else value, tuple(backend.spans))
+        backend.spans.clear()
+        return LastReply(answered) if isinstance(value, LastReply) else answered
+
+    def answer(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Any:
         match request:
             case OpenFusion(fusion):
-                return backend.open(fusion)
+                with taken(Stage.INPUTS, backend.spans):
+                    return backend.open(fusion)
             case ReadFacts():
-                return backend.facts()
+                with taken(Stage.LIMITS, backend.spans):
+                    return backend.facts()
             case MeasureKernel(artifact, effort):
                 return _measure(backend, artifact, effort)
             case TimeBaseline(name):
-                return _baseline(backend, name)
+                with taken(Stage.BASELINE, backend.spans):
+                    return _baseline(backend, name)
 
     return handle
 
@@ -122,6 +144,14 @@ class ChildDevice:
         self._child = Child(target, init, name=name, start_timeout_s=self.limits.start_s)
         self._fusion: Fusion | None = None
         self._opened_in_start: int | None = None
+        self._told_start = 0
+        self._timeline: Timeline | None = None
+        self._untold: list[Span] = []
+
+    def tell(self, timeline: Timeline) -> None:
+        """What the child spends its time on is told there from now on, and what it took to start it."""
+        self._timeline = timeline
+        self._keep()
 
     @property
     def restarts(self) -> int:
@@ -168,7 +198,7 @@ class ChildDevice:
     def facts(self) -> CardFacts:
         """Raises DeviceLost."""
         try:
-            facts: CardFacts = self._child.request(ReadFacts(), self.limits.start_s)
+            facts: CardFacts = self._request(ReadFacts(), self.limits.start_s)
         except (ChildError, KernelError) as error:
             raise DeviceLost(self.name, str(error)) from error
         return facts
@@ -191,8 +221,27 @@ class ChildDevice:
         for _ in range(_OPEN_ATTEMPTS):
             self._make_ready()
             with suppress(ChildGone):
-                return self._child.request(request, timeout_s, life=self._opened_in_start)
+                return self._request(request, timeout_s, life=self._opened_in_start)
         raise DeviceLost(self.name, str(ChildGone(self.name)))
+
+    def _request(self, request: Any, timeout_s: float, life: int | None = None) -> Any:
+        answered: Answered = self._child.request(request, timeout_s, life=life)
+        self._keep(*answered.spans)
+        return answered.value
+
+    def _keep(self, *spans: Span) -> None:
+        """Tells spans, those of the start first; keeps them while there is nowhere to tell them."""
+        up = self._child.start_up
+        if up is not None and self._told_start != self._child.starts:
+            self._told_start = self._child.starts
+            start = Span.of_start(GPU, up)
+            inside = [one for one in spans if one.begun_s < up.ended_s]  # of the context, which is no import
+            wall_s, cpu_s = (sum(getattr(one, name) for one in inside) for name in ("wall_s", "cpu_s"))
+            self._untold.append(replace(start, ended_s=start.ended_s - wall_s, cpu_s=max(0.0, start.cpu_s - cpu_s)))
+        self._untold += spans
+        if self._timeline is not None:
+            self._timeline.add(*self._untold)
+            self._untold.clear()
 
     def _make_ready(self) -> None:
         """A running process with the fusion open. Two attempts: the first may meet the remains of a bad kernel."""
@@ -202,7 +251,7 @@ class ChildDevice:
             try:
                 self._child.start()
                 if self._opened_in_start != self._child.starts:
-                    self._child.request(OpenFusion(self._fusion), self.limits.open_s)
+                    self._request(OpenFusion(self._fusion), self.limits.open_s)
                     self._opened_in_start = self._child.starts
                 return
             except (ChildError, KernelError) as error:

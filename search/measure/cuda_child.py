@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import statistics
-import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler.errors import Unsupported
@@ -24,6 +23,7 @@ from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.decided import UNDECIDED_FIX, why_undecided
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.proof.verify.scalars import numbers_in
+from search.tuning.timeline import Span, Stage, taken
 from search.tuning.trial import TrialState
 
 KERNELS_KEPT = 8
@@ -55,13 +55,16 @@ class CudaBackend:
     """One GPU and the fusion open on it."""
 
     def __init__(self, index: int) -> None:
-        self._facts = read_facts(index)
+        self.spans: list[Span] = []
         import torch
 
         self._torch = torch
         self._index = index
-        torch.cuda.set_device(index)
-        self._arrays = TorchArrays(f"cuda:{index}")
+        with taken(Stage.LIMITS, self.spans):
+            self._facts = read_facts(index)
+        with taken(Stage.CONTEXT, self.spans):
+            torch.cuda.set_device(index)
+            self._arrays = TorchArrays(f"cuda:{index}")
         self._nvml = Nvml(index)
         self._kernels: OrderedDict[str, _Ready] = OrderedDict()
         self._fusion: Fusion | None = None
@@ -124,22 +127,24 @@ class CudaBackend:
         return Baseline(name, timing)
 
     def _measure(self, artifact: KernelArtifact, effort: Effort, fusion: Fusion) -> MeasureResult:
-        began = time.monotonic()
         assert self._bench is not None
         if why := why_undecided(self._bench.decided):
             return MeasureResult(TrialState.UNSUPPORTED, f"{why}. {UNDECIDED_FIX}")
-        ready = self._ready(artifact)
-        sets = input_sets(fusion) if effort is Effort.ALL_SETS else (RANDOM,)
-        for name in sets:
-            verdict = self._verdict(ready, name)
-            if verdict.fault:
-                self._drop_kernels(keep=KERNELS_KEPT, without=ready)
-                seconds = {"verify": time.monotonic() - began}
-                return MeasureResult(TrialState.WRONG_RESULT, verdict.fault, seconds=seconds)
-        verified = time.monotonic()
-        timing = self._time(ready, effort)
-        seconds = {"verify": verified - began, "time": time.monotonic() - verified}
+        with taken(Stage.VERIFYING, self.spans):
+            ready = self._ready(artifact)
+            fault = self._fault(ready, input_sets(fusion) if effort is Effort.ALL_SETS else (RANDOM,))
+        seconds = {"verify": self.spans[-1].wall_s}
+        if fault:
+            self._drop_kernels(keep=KERNELS_KEPT, without=ready)
+            return MeasureResult(TrialState.WRONG_RESULT, fault, seconds=seconds)
+        with taken(Stage.TIMING, self.spans):
+            timing = self._time(ready, effort)
+        seconds["time"] = self.spans[-1].wall_s
         return MeasureResult(TrialState.MEASURED, "", self._verification(ready), timing, seconds)
+
+    def _fault(self, ready: _Ready, sets: Sequence[str]) -> str:
+        """What is wrong on the first of these input sets on which anything is; empty where nothing is."""
+        return next((verdict.fault for name in sets if (verdict := self._verdict(ready, name)).fault), "")
 
     def _ready(self, artifact: KernelArtifact) -> _Ready:
         key = _key(artifact)

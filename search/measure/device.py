@@ -12,6 +12,7 @@ from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import TIMING_POLICY as TIMING_POLICY
 from fusetune.wire.artifact import KernelArtifact, Timing, Verification
+from search.tuning.timeline import Timeline
 from search.tuning.trial import TrialState
 
 EAGER = "eager"
@@ -113,6 +114,10 @@ class MeasuringDevice(Protocol):
 
     def facts(self) -> CardFacts:
         """What the card says of itself."""
+        ...
+
+    def tell(self, timeline: Timeline) -> None:
+        """What the device spends its time on is told there from now on, and what it took to get it ready."""
         ...
 
     def close(self) -> None:

@@ -35,6 +35,7 @@ from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines,
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.tuning.identity import kernel_id
+from search.tuning.timeline import Span, Stage, taken
 from search.tuning.trial import TrialState
 
 FACTS = CardFacts(
@@ -82,6 +83,7 @@ class FakeBackend:
         self._facts = facts
         self._fusion: Fusion | None = None
         self._is_poisoned = False
+        self.spans: list[Span] = []
 
     def open(self, fusion: Fusion) -> None:
         self._fusion = fusion
@@ -99,7 +101,10 @@ class FakeBackend:
         match tag:
             case "us":
                 sets = input_sets(self._fusion) if effort is Effort.ALL_SETS else (RANDOM,)
-                return _measured(self._facts.name, float(argument), effort, sets)
+                with taken(Stage.VERIFYING, self.spans):
+                    pass
+                with taken(Stage.TIMING, self.spans):
+                    return _measured(self._facts.name, float(argument), effort, sets)
             case "wrong":
                 return MeasureResult(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")
             case "crash":

@@ -44,6 +44,10 @@ _LOOKED_UP = 1 << 12
 """Combinations of values that a constraint is worked out for once: predicates may take 30 us for each."""
 
 
+Rows = NDArray[np.int16]
+"""Points, a row each, as the positions of the values of their knobs, in the order of the knobs."""
+
+
 @dataclass(frozen=True)
 class Space:
     """The points of `knobs` that all of `constraints` allow. A point is a mapping of knob name to value.
@@ -268,9 +272,27 @@ class Space:
         rng = np.random.default_rng(seed)
         if self._is_large_product:
             return sample_parts(self, self._parts, n, rng)
+        return [self.unravel(int(index)) for index in self._drawn(n, rng)]
+
+    def draw(self, n: int, seed: int) -> Rows:
+        """As `sample`, but fewer where the same is drawn twice of a product, and as positions: a row a point."""
+        rng = np.random.default_rng(seed)
+        if not self._is_large_product:
+            return np.stack(np.unravel_index(self._drawn(n, rng), self.shape), axis=1).astype(np.int16)
+        place = {knob.name: i for i, knob in enumerate(self.knobs)}
+        rows = np.zeros((n, len(self.knobs)), dtype=np.int16)
+        for part in self._parts:
+            own = part.draw(n, int(rng.integers(1 << 32)))
+            if not len(own):
+                return rows[:0]
+            rows[:, [place[knob.name] for knob in part.knobs]] = own[rng.integers(0, len(own), n)]
+        _, first = np.unique(rows, axis=0, return_index=True)
+        return rows[np.sort(first)]
+
+    def _drawn(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Flat indices of `n` distinct legal points, in random order."""
         if self._joined is not None:
-            chosen = rng.choice(len(self._joined), size=min(n, len(self._joined)), replace=False)
-            return [self.unravel(int(index)) for index in self._joined[chosen]]
+            return self._joined[rng.choice(len(self._joined), size=min(n, len(self._joined)), replace=False)]
         if self.points > DRAWN_POINTS and (drawn := self._draw(n, rng)) is not None:
             return drawn
         ranks = rng.choice(self.legal, size=min(n, self.legal), replace=False) if self.legal else np.empty(0, np.int64)
@@ -280,34 +302,41 @@ class Space:
             low, high = np.searchsorted(wanted, (passed, passed + len(here)))
             flat[order[low:high]] = block.start + here[wanted[low:high] - passed]
             passed += len(here)
-        return [self.unravel(int(index)) for index in flat]
+        return flat
 
-    def _draw(self, n: int, rng: np.random.Generator) -> list[dict[str, KnobValue]] | None:
+    def _draw(self, n: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
         """`n` points by drawing from all points and keeping the legal ones; None if these are too rare for that."""
         found: dict[int, None] = {}
         for drawn in range(1, _DRAWS + 1):
             flat = rng.integers(0, self.points, _DRAW_POINTS)
             found.update(dict.fromkeys(flat[self._legal_at(flat)].tolist()))
             if len(found) >= n:
-                return [self.unravel(index) for index in itertools.islice(found, n)]
+                return np.fromiter(itertools.islice(found, n), dtype=np.int64, count=n)
             if len(found) * _DRAWS < n * drawn:
                 return None  # at this rate the others would not be enough either
         return None
 
+    def are_legal(self, rows: Rows) -> Mask:
+        """`is_legal` of many points, each given by the positions of its knobs."""
+        return self._mask(list(rows.T), [number for number, c in enumerate(self.constraints) if c.refuses])
+
     def _legal_at(self, flat: NDArray[np.int64]) -> Mask:
-        """Legal mask of single points, given by flat index.
+        """Legal mask of single points, given by flat index."""
+        return self._mask(np.unravel_index(flat, self.shape), range(len(self.constraints)))
+
+    def _mask(self, columns: Sequence[NDArray[np.integer[Any]]], numbers: Sequence[int]) -> Mask:
+        """What some constraints say of single points, given by the positions of each knob.
 
         Constraints over few combinations of values are looked up; the others are asked of the points that are left.
         """
-        positions = dict(zip((k.name for k in self.knobs), np.unravel_index(flat, self.shape), strict=True))
+        positions = dict(zip((k.name for k in self.knobs), columns, strict=True))
         sizes = {knob.name: len(knob.values) for knob in self.knobs}
-        left = np.arange(len(flat))
+        left = np.arange(len(columns[0]))
         for number in sorted(
-            range(len(self.constraints)),
-            key=lambda n: prod(sizes[name] for name in self.constraints[n].axes) > _LOOKED_UP,
+            numbers, key=lambda n: prod(sizes[name] for name in self.constraints[n].axes) > _LOOKED_UP
         ):
             left = left[self._allows(number, {name: positions[name][left] for name in self.constraints[number].axes})]
-        legal = np.zeros(len(flat), dtype=np.bool_)
+        legal = np.zeros(len(columns[0]), dtype=np.bool_)
         legal[left] = True
         return legal
 

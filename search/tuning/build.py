@@ -18,6 +18,7 @@ from search.cost.model import Prediction
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Draft
 from search.tuning.failing import Failure, failure_of
+from search.tuning.timeline import Span, Stage, Timeline
 
 
 class Drafter(Protocol):
@@ -76,7 +77,8 @@ Refine = Callable[[Generated, Resources], Prediction]
 
 @dataclass(frozen=True)
 class Builder:
-    """Builds candidates for the architecture of this name; `refine` predicts them again once they are compiled.
+    """Builds candidates for the architecture of this name; `refine` predicts them again once they are compiled. What
+    compiling took is told in the timeline.
 
     `artifact` is `compiler.pipeline`'s; tests of the search give another.
     """
@@ -85,6 +87,7 @@ class Builder:
     compiler: Compiler
     arch: str
     refine: Refine | None = None
+    timeline: Timeline = field(default_factory=Timeline)
     artifact: Callable[[Any, Compiled], KernelArtifact] = artifact
 
     def start(self, number: int, candidate: Candidate) -> Build:
@@ -134,21 +137,23 @@ class Builder:
             _fail(ended, closed)
             return
         _cancel_with(ended, compiling)
-        compiling.add_done_callback(lambda compiled: _settle(build, compiled, ended, begun))
+        compiling.add_done_callback(lambda compiled: self._settle(build, compiled, ended, begun))
 
-
-def _settle(build: Build, compiled: Future[Compiled], ended: Future[Compiled | Failure], begun: float) -> None:
-    """Runs in a thread of the compiler, or in the caller's."""
-    try:
-        result = compiled.result()
-    except CompileError as error:
-        build.seconds["compile"] = time.perf_counter() - begun
-        _end(ended, failure_of(error))
-    except (CancelledError, Exception) as error:  # noqa: BLE001 (whoever asks for the kernel gets it)
-        _fail(ended, error)
-    else:
-        build.seconds["compile"] = result.seconds
-        _end(ended, result)
+    def _settle(
+        self, build: Build, compiled: Future[Compiled], ended: Future[Compiled | Failure], begun: float
+    ) -> None:
+        """Runs in a thread of the compiler, or in the caller's."""
+        try:
+            result = compiled.result()
+        except CompileError as error:
+            build.seconds["compile"] = time.perf_counter() - begun
+            _end(ended, failure_of(error))
+        except (CancelledError, Exception) as error:  # noqa: BLE001 (whoever asks for the kernel gets it)
+            _fail(ended, error)
+        else:
+            build.seconds["compile"] = result.seconds
+            _end(ended, result)
+            self.timeline.add(Span.just_ended(Stage.COMPILING, "compilers", result.seconds, result.cpu_seconds))
 
 
 def _cancel_with(whole: Future[Compiled | Failure], part: Future[Any]) -> None:

@@ -12,16 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
-from search.proof.emulated.prepared import Proof
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.prepared import write_whole
+from search.tuning.timeline import Record
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import Ending, SearchOutcome
+
+if TYPE_CHECKING:  # the emulator takes half a second to load, and a search on a GPU proves nothing in it
+    from search.proof.emulated.prepared import Proof
 
 FORMAT = "fusetune.results/1"
 RESULTS = "results.json"
@@ -79,9 +82,11 @@ def kernel_path(out: Path, name: str) -> Path:
     return out / KERNELS / f"{name}.json"
 
 
-def write_outcome(out: Path, subject: TunedSubject, outcome: SearchOutcome) -> dict[str, Any]:
+def write_outcome(
+    out: Path, subject: TunedSubject, outcome: SearchOutcome, timeline: Record | None = None
+) -> dict[str, Any]:
     """Keep the winner and the subject's row of `results.json`; returns the row."""
-    row = _row(subject, Counter(str(trial.state) for trial in outcome.trials), outcome.ended)
+    row = _row(subject, Counter(str(trial.state) for trial in outcome.trials), outcome.ended, timeline)
     if outcome.winner is not None:
         trial = outcome.winner.trial
         row |= _kept(out, subject, outcome.winner.artifact, trial.candidate)
@@ -96,7 +101,9 @@ def write_outcome(out: Path, subject: TunedSubject, outcome: SearchOutcome) -> d
     return row
 
 
-def write_proven(out: Path, subject: TunedSubject, proofs: Sequence[Proof], ended: Ending) -> bool:
+def write_proven(
+    out: Path, subject: TunedSubject, proofs: Sequence[Proof], ended: Ending, timeline: Record | None = None
+) -> bool:
     """Keep the first proven kernel, which is the best predicted, and its row, which has no time that was measured.
 
     False, and nothing is written, where none was proven or where a kernel is kept that was measured for the same.
@@ -109,13 +116,13 @@ def write_proven(out: Path, subject: TunedSubject, proofs: Sequence[Proof], ende
         return False
     if is_measured and tuple(known.get(k) for k in ("fingerprint", "binding", "card")) == same:
         return False
-    row = _row(subject, Counter(str(_STATES[proof.found.verdict]) for proof in proofs), ended)
+    row = _row(subject, Counter(str(_STATES[proof.found.verdict]) for proof in proofs), ended, timeline)
     row |= _kept(out, subject, best.kernel, best.candidate)
     _write_row(out, subject, row | {"median_us": None, "predicted_us": best.predicted_us, "tied": []})
     return True
 
 
-def _row(subject: TunedSubject, trials: Counter[str], ended: str) -> dict[str, Any]:
+def _row(subject: TunedSubject, trials: Counter[str], ended: str, timeline: Record | None) -> dict[str, Any]:
     return {
         "fingerprint": subject.fusion.fingerprint,
         "binding": subject.fusion.binding_hash,
@@ -125,6 +132,7 @@ def _row(subject: TunedSubject, trials: Counter[str], ended: str) -> dict[str, A
         "trials": dict(trials),
         "ended": ended,
         "floor_us": subject.floor_us,
+        "timeline": None if timeline is None else timeline.to_json(),
     }
 
 

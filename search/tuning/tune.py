@@ -21,6 +21,7 @@ from search.tuning.candidates.spread import spread
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
+from search.tuning.timeline import Stage, Timeline
 from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
 
 RANKED_POINTS = 400
@@ -56,21 +57,25 @@ def tune_on(
     drafting: DraftPool | None = None,
     on_open: Callable[[MeasuringDevice], None] = lambda device: None,
     first: Sequence[Candidate] = (),
+    timeline: Timeline | None = None,
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
     `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
     any kernel runs on it: the moment for a baseline. `first`: candidates that are tried before what the ranking has,
-    those that were proven in the emulator when there was no such GPU.
+    those that were proven in the emulator when there was no such GPU. `timeline`: where all of it is told.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
-    spaces = plan.searchable
+    timeline = timeline or Timeline()
+    gpu.device.tell(timeline)
+    with timeline.span(Stage.SPACES):
+        spaces = plan.searchable
     processes = compile_processes or compilers()
     with ExitStack() as stack:
         if drafting is None:
             drafting = stack.enter_context(DraftPool(drafters(processes)))
             drafting.start()
-        drafts = drafting.of(plan.subject(gpu.card))
+        drafts = drafting.of(plan.subject(gpu.card), timeline)
         pool = stack.enter_context(CompilePool(processes))
         pool.start()
 
@@ -80,10 +85,11 @@ def tune_on(
 
         with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
             opened = opener.submit(open_device)
-            ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
+            with timeline.span(Stage.RANKING):
+                ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
             opened.result()
         tuner = Tuner(
-            builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card)),
+            builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card), timeline),
             device=gpu.device,
             sampler=GuidedSampler(spaces, seed, [*first, *spread(ranking)]),
             journal=log,
@@ -91,6 +97,7 @@ def tune_on(
             settings=SearchSettings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),
             progress=progress,
             is_stopped=is_stopped,
+            timeline=timeline,
         )
         outcome = tuner.run()
         pool.abandon()  # what it compiles now nobody waits for

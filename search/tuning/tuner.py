@@ -24,6 +24,7 @@ from search.tuning.journal import TrialLog
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
+from search.tuning.timeline import Stage, Timeline
 from search.tuning.trial import Trial, TrialState
 
 _TICK_S = 0.25
@@ -90,6 +91,7 @@ class Tuner:
         settings: SearchSettings | None = None,
         progress: Progress | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
+        timeline: Timeline | None = None,
     ) -> None:
         self._builds = builds
         self._device = device
@@ -99,6 +101,7 @@ class Tuner:
         self._settings = settings or SearchSettings()
         self._progress = progress or Silent()
         self._is_stopped = is_stopped
+        self._timeline = timeline or Timeline()
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
         self._ready: deque[_Kernel] = deque()
@@ -131,7 +134,8 @@ class Tuner:
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
         finals = Finals(self._device, self._artifact_of, self._record)
-        winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
+        with self._timeline.span(Stage.FINALS), self._timeline.measuring():
+            winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
         self._show("done")
         return SearchOutcome(winner, self._journal.trials, ended)
 
@@ -203,7 +207,12 @@ class Tuner:
     def _feed_device(self, gpu: ThreadPoolExecutor) -> None:
         if self._measuring is None and self._ready:
             kernel = self._ready.popleft()
-            self._measuring = (kernel, gpu.submit(self._device.measure, kernel.artifact, Effort.SCREEN))
+            self._measuring = (kernel, gpu.submit(self._measured, kernel.artifact))
+
+    def _measured(self, artifact: KernelArtifact) -> MeasureResult:
+        """Runs in the thread that waits for the device."""
+        with self._timeline.measuring():
+            return self._device.measure(artifact, Effort.SCREEN)
 
     def _collect_measured(self) -> None:
         if self._measuring is None or not self._measuring[1].done():

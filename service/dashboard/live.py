@@ -10,7 +10,7 @@ from markupsafe import Markup
 from service.dashboard.pages.tuning import TuningPage
 from service.dashboard.templating import render
 
-_PARTS = ("status", "improvements", "trials", "rules")
+_PARTS = ("status", "improvements", "trials", "rules", "timeline")
 _MARK_DIGITS = 16
 
 
@@ -22,11 +22,12 @@ class Live:
     improvements: Markup
     trials: Markup
     rules: Markup
+    timeline: Markup
     mark: str
 
     @classmethod
     def of(cls, page: TuningPage) -> Live:
         """The parts as they are now."""
-        status, improvements, trials, rules = (Markup(render(f"tuning_{part}.html", page=page)) for part in _PARTS)
-        whole = "".join((status, improvements, trials, rules))
-        return cls(status, improvements, trials, rules, hashlib.sha256(whole.encode()).hexdigest()[:_MARK_DIGITS])
+        parts = {name: Markup(render(f"tuning_{name}.html", page=page)) for name in _PARTS}
+        mark = hashlib.sha256("".join(parts.values()).encode()).hexdigest()[:_MARK_DIGITS]
+        return cls(**parts, mark=mark)

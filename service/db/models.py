@@ -122,7 +122,8 @@ class TuningRow(Base):
 
     `run_id` names the run of a worker process that has it in hand: what another run writes comes too late. `deaths`
     counts runs that ended in the middle, without a word, since a trial was last kept. `generator` made its trials.
-    `refresh`: a search is wanted although a kernel is known.
+    `refresh`: a search is wanted although a kernel is known. `timeline`: what its last run spent its time on
+    (`search.tuning.timeline`).
     """
 
     __tablename__ = "tunings"
@@ -172,6 +173,7 @@ class TuningRow(Base):
     run_id: Mapped[str | None] = mapped_column(Words(ID))
     deaths: Mapped[int] = mapped_column(default=0)
     generator: Mapped[str | None] = mapped_column(Words(120))
+    timeline: Mapped[dict[str, Any] | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     idempotency_key: Mapped[str | None] = mapped_column(Words(255), unique=True)
     request_sha256: Mapped[str] = mapped_column(Words(HASH))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.exc import NoResultFound
@@ -184,12 +185,17 @@ def let_go(session: Session, id: str, run: str) -> None:
             row.phase = _WAITING
 
 
-def advance(session: Session, id: str, phase: str, spent_s: float, run: str = "") -> bool:
-    """Note how far a run is. Returns whether it shall stop: the tuning was cancelled, or is not in its hand at all."""
+def advance(
+    session: Session, id: str, phase: str, spent_s: float, run: str = "", timeline: Mapping[str, Any] | None = None
+) -> bool:
+    """Note how far a run is, and what it spent its time on. Returns whether it shall stop: the tuning was cancelled, or
+    is not in its hand at all."""
     row = _locked(session, id)
     if row is None or row.state != "running" or row.run_id != run:
         return True
     row.spent_s = max(row.spent_s, spent_s)
+    if timeline is not None:
+        row.timeline = dict(timeline)
     if not row.cancel_requested:  # then it is "stopping", whatever the search is at
         row.phase = phase[:_PHASE_LENGTH]
     return row.cancel_requested

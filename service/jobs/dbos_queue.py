@@ -16,6 +16,7 @@ from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, EnqueueOptions, e
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
+from service.jobs.bell import Bell, bell_of
 from service.jobs.queue import QueueUnavailable
 
 APPLICATION = "fusetune"
@@ -36,8 +37,8 @@ GIVEN_UP = "MAX_RECOVERY_ATTEMPTS_EXCEEDED"
 
 _URLS = "Write sqlite:///PATH or postgresql+psycopg://USER@HOST/NAME"
 
-QUEUE_POLL_S = 0.5
-"""How often an idle worker asks for work."""
+QUEUE_POLL_S, UNHEARD_POLL_S = 5.0, 0.5
+"""How often an idle worker asks for work that nobody has told it of (`service.jobs.bell`), and where none can."""
 
 
 class DbosQueue:
@@ -50,6 +51,7 @@ class DbosQueue:
         self._url = url
         self._lock = threading.Lock()
         self._client: DBOSClient | None = None
+        self._bell: Bell | None = None
 
     def open(self) -> None:
         """Connect now, and make or migrate DBOS's tables."""
@@ -61,6 +63,7 @@ class DbosQueue:
         options: EnqueueOptions = {"workflow_name": WORKFLOW, "queue_name": queue, "workflow_id": tuning_id}
         with self._connected() as client:
             client.enqueue(options, tuning_id)
+        self.bell.ring()
 
     def cancel(self, tuning_id: str) -> None:
         """Drop the job of a tuning that no worker has begun; nothing if there is none."""
@@ -86,18 +89,30 @@ class DbosQueue:
         with self._connected() as client:
             for tuning_id in tuning_ids:
                 client.resume_workflow(tuning_id, queue_name=queue)
+        self.bell.ring()
 
-    def register(self, queue: str) -> None:
-        """Make a queue from which each worker takes one job at a time, or leave it as it is."""
+    def register(self, queue: str, poll_s: float = QUEUE_POLL_S) -> None:
+        """Make a queue from which each worker takes one job at a time, and for which it asks so often by itself."""
         with self._connected() as client:
-            client.register_queue(queue, worker_concurrency=1, polling_interval_sec=QUEUE_POLL_S)
+            client.register_queue(queue, worker_concurrency=1, polling_interval_sec=poll_s)
 
     def close(self) -> None:
         """Give connections back. A later call connects again."""
         with self._lock:
             client, self._client = self._client, None
+            bell, self._bell = self._bell, None
         if client is not None:
             client.destroy()
+        if bell is not None:
+            bell.close()
+
+    @property
+    def bell(self) -> Bell:
+        """What wakes workers that wait for this queue."""
+        with self._lock:
+            if self._bell is None:
+                self._bell = bell_of(self._url)
+            return self._bell
 
     @contextmanager
     def _connected(self) -> Iterator[DBOSClient]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dbos import DBOS, DBOSConfig
 
 from service.jobs.dbos_queue import APPLICATION, SCHEMA, SERIALIZER, WORKFLOW, make_parent
+from service.jobs.waking import Waker
 
 VERSION = "1"
 """DBOS runs a job under the version it began with: fixed, because what a job needs stands in our tables."""
@@ -44,6 +45,7 @@ class Executor:
         self._worker = worker
         self._queues = list(queues)
         self._run = run
+        self._waker: Waker | None = None
 
     def start(self) -> None:
         """Begin to take jobs; those that a worker of this id left behind come first."""
@@ -59,7 +61,7 @@ class Executor:
             "application_version": VERSION,
             "log_level": "WARNING",
         }
-        DBOS(config=config)
+        dbos = DBOS(config=config)
         run = self._run
 
         @DBOS.step(name="search")
@@ -73,6 +75,17 @@ class Executor:
 
         DBOS.listen_queues(self._queues)
         DBOS.launch()
+        self._waker = Waker(getattr(dbos, "background_thread_stop_events", ()))
+
+    @property
+    def can_be_woken(self) -> bool:
+        """Whether `wake` does anything: it reaches into DBOS."""
+        return self._waker is not None and self._waker.reaches > 0
+
+    def wake(self) -> None:
+        """Look for jobs now: somebody says that there are some."""
+        if self._waker is not None:
+            self._waker.ring()
 
     def stop(self) -> None:
         """Take no more jobs. A job that runs is not waited for, and its outcome is no longer recorded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
@@ -17,6 +17,7 @@ from search.cost.roofline import floor_us
 from search.tuning.budget import Budget
 from search.tuning.candidates.plan import Plan
 from search.tuning.journal import spaces_key
+from search.tuning.timeline import Stage, Timeline
 from service.db import cards, fusions, trials, tunings
 from service.db.engine import Database
 from service.db.kernels import Key
@@ -50,6 +51,7 @@ class Job:
     spent_s: float
     seed: int
     found: str = ""
+    timeline: Timeline = field(default_factory=Timeline)
 
     @classmethod
     def begin(cls, db: Database, tuning_id: str, card: Card, worker: str, run: str) -> Job | None:
@@ -72,7 +74,9 @@ class Job:
         if row.card_id != cards.card_id(card):
             raise AssertionError(f"tuning {tuning_id} is for card {row.card_id}, this worker has {card.key}")
         budget = Budget(seconds=max(0.0, row.budget_s - row.spent_s), trials=row.trials_limit)
-        plan = _plan(fusion, binding, card)
+        timeline = Timeline()
+        with timeline.span(Stage.SPACES):
+            plan = _plan(fusion, binding, card)
         job = cls(
             db=db,
             id=tuning_id,
@@ -84,6 +88,7 @@ class Job:
             budget=budget,
             spent_s=row.spent_s,
             seed=row.seed,
+            timeline=timeline,
         )
         generator = f"{GENERATOR}, spaces {spaces_key(plan.spaces)}, verifier {VERIFIER}"
         with job.writing() as session:
@@ -111,7 +116,7 @@ class Job:
 
     def progress(self) -> DbProgress:
         """To be entered while the tuning is worked on."""
-        return DbProgress(self.db, self.id, self.budget, self.spent_s, self.run)
+        return DbProgress(self.db, self.id, self.budget, self.spent_s, self.run, self.timeline)
 
 
 def _plan(fusion: FusionRow, binding: BindingRow, card: Card) -> Plan:

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from search.tuning.budget import Budget
 from search.tuning.progress import Snapshot
+from search.tuning.timeline import Timeline
 from service.db import tunings
 from service.db.engine import Database
 
@@ -25,15 +26,18 @@ STOPPING = "stopping"
 class DbProgress:
     """A `Progress` of a tuning that a thread writes down while it is entered, whatever the search is busy with.
 
-    `budget` is that of this `run`; `spent_s` the seconds that earlier runs of the tuning took.
+    `budget` and `timeline` are those of this `run`; `spent_s` the seconds that earlier runs of the tuning took.
     """
 
-    def __init__(self, db: Database, tuning_id: str, budget: Budget, spent_s: float, run: str) -> None:
+    def __init__(
+        self, db: Database, tuning_id: str, budget: Budget, spent_s: float, run: str, timeline: Timeline | None = None
+    ) -> None:
         self._db = db
         self._tuning_id = tuning_id
         self._budget = budget
         self._before_s = spent_s
         self._run = run
+        self._timeline = timeline or Timeline()
         self._phase = "ranking candidates"
         self._cancelled = threading.Event()
         self._left = threading.Event()
@@ -76,7 +80,8 @@ class DbProgress:
         phase = STOPPING if self.is_cancelled else self._phase
         try:
             with self._db.write() as session:
-                shall_stop = tunings.advance(session, self._tuning_id, phase, self.spent_s, self._run)
+                told = self._timeline.record().to_json()
+                shall_stop = tunings.advance(session, self._tuning_id, phase, self.spent_s, self._run, told)
                 row = tunings.get(session, self._tuning_id)
         except SQLAlchemyError as error:
             log.warning("tuning %s: its progress cannot be written: %s", self._tuning_id, error)

@@ -55,6 +55,7 @@ def search(
             drafting=drafting,
             on_open=partial(record_baseline, job),
             first=[*proven_before(job), *won_at_other_sizes(job)],
+            timeline=job.timeline,
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:
         raise WorkerStopping

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -20,7 +21,7 @@ from service.db import cards
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
 from service.jobs.adopt import Adoption
-from service.jobs.dbos_queue import DbosQueue
+from service.jobs.dbos_queue import UNHEARD_POLL_S, DbosQueue
 from service.jobs.executor import Executor
 from service.jobs.presence import Heartbeat, WorkerLock
 from service.jobs.promote import promote
@@ -73,13 +74,21 @@ def _serve(settings: Settings, db: Database, target: Attached | Detached, drafti
     jobs = DbosQueue(settings.dbos_url)
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
     executor = Executor(settings.dbos_url, settings.worker_id, queues, work.run)
-    with _Signals() as signals, Heartbeat(db, presence, settings.heartbeat_s, lambda: work.current):
+    with (
+        _Signals() as signals,
+        Heartbeat(db, presence, settings.heartbeat_s, lambda: work.current),
+        ExitStack() as stack,
+    ):
         if is_attached:
             promote(db, presence.card_id, queue, settings.worker_id)
         for one in queues:
-            jobs.register(one)
+            jobs.register(one, UNHEARD_POLL_S)
             reconcile(db, jobs, one)
         executor.start()
+        with contextlib.suppress(OSError):  # no bell: it looks by itself
+            stack.enter_context(jobs.bell.listen(executor.wake))
+            for one in queues if executor.can_be_woken else ():
+                jobs.register(one)
         log.info("worker %s serves queues %s", settings.worker_id, ", ".join(queues))
         due = time.monotonic() + RECONCILE_S
         while not (signals.came or stopping.is_set()):

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from compiler.analysis.id.conditions import is_multiple, settled, split_divides
 from compiler.errors import Condition, Outcome
 from compiler.ir.equivalence import Equivalence, compare_domains
-from compiler.ir.form import Form, form_of, remembered
+from compiler.ir.form import Form, form_of
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain, axis
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorView
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from compiler.ir.domain import ScheduledFusion, logical_correspondence
-from compiler.ir.form import Form, remembered
+from compiler.ir.form import Form, shape_of
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.ir.trivial import unchanged
@@ -69,13 +70,13 @@ class IdGraph:
 
     def group(self, axis: IterDomain) -> Group:
         """The group of an axis of the fusion."""
-        at = self._of[axis]
-        while self._parent[at] != at:
-            at = self._parent[at]
+        parent, at = self._parent, self._of[axis]
+        while parent[at] != at:
+            at = parent[at]
         return at
 
     def groups(self, axes: Iterable[IterDomain]) -> tuple[Group, ...]:
-        return tuple(self.group(a) for a in axes)
+        return tuple(map(self.group, axes))
 
     def axis(self, group: Group) -> IterDomain:
         """One of its axes; a broadcast one only if all are."""
@@ -169,11 +170,21 @@ class IdGraph:
 
     def add(self, axis: IterDomain) -> Group:
         """The group of an axis that may be new."""
-        if axis not in self._of:
-            self._of[axis] = len(self._parent)
-            self._parent.append(len(self._parent))
-            self._axis.append(axis)
-        return self.group(axis)
+        if axis in self._of:
+            return self.group(axis)
+        number = self._of[axis] = len(self._parent)
+        self._parent.append(number)
+        self._axis.append(axis)
+        return number
+
+    def know(self, exprs: Iterable[IdExpr], like: Iterable[IdExpr]) -> None:
+        """Adds the axes that transforms make as those that the same transforms of the same axes have made."""
+        for own, other in zip(exprs, like, strict=True):
+            for a, b in zip(own.outputs, other.outputs, strict=True):
+                if a in self._of:
+                    self.unite(a, b)
+                else:
+                    self._of[a] = self._of[b]
 
     def unite(self, a: IterDomain, b: IterDomain) -> None:
         """Makes two axes one group."""
@@ -229,7 +240,12 @@ def _inserted(g: IdGraph, tensors: Iterable[Form]) -> dict[tuple[object, ...], I
     made: dict[tuple[object, ...], IdExpr] = {}
     zeros: set[IterDomain] = set()
     cut: dict[tuple[Group, ...], IterDomain] = {}
+    first: dict[tuple[object, ...], Form] = {}
     for t in tensors:
+        twin = t if t.allocation is not None else first.setdefault((shape_of(t).exprs, g.groups(t.logical)), t)
+        if twin is not t:
+            g.know(t.exprs, twin.exprs)
+            continue
         for e in transforms_of(t):
             if isinstance(e, Merge) and (whole := cut.get(tuple(map(g.add, e.inputs)))) is not None:
                 g.unite(whole, e.out)  # it joins again what a split without a rest has cut

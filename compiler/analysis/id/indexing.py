@@ -14,6 +14,7 @@ from compiler.ir.domain import ScheduledFusion, extents, producer_indices
 from compiler.ir.expr import Expr, Var, unguarded, unmarked
 from compiler.ir.id_exprs import IdExpr, Shift, Split, Window
 from compiler.ir.iter_domain import IterDomain
+from compiler.ir.remembered import remembered
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.matching import match_axes
 
@@ -140,7 +141,7 @@ class Indexing:
         cut = (e for e in exprs if isinstance(e, Split) and not e.divides and own[e.source].hi >= e.source.extent)
         # A broadcast axis has the same element everywhere, also where a shift puts its index below 0. And what a split
         # rounds a shifted run up to lies beyond the run's end.
-        runs = _outer_pieces_of_runs(t)
+        runs = _outer_pieces_of_runs(t) if shifted else ()
         holes = [e for e in cut if not (shifted and e.source.is_broadcast) and e.source not in runs]
         moved = [e.source for e in exprs if isinstance(e, Shift | Window) and not e.source.is_broadcast]
         shifts = [IndexBound(unguarded(own[a]), a.extent, True) for a in moved]
@@ -163,6 +164,7 @@ def lane_variable(width: int) -> Var:
     return Var(LANE, width)
 
 
+@remembered(1 << 12)
 def first_lane(e: Expr, width: int) -> Expr:
     """The index at lane 0."""
     return e.substitute({lane_variable(width): Expr()})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from compiler.ir.domain import ScheduledFusion
-from compiler.ir.form import Form, form_of, remembered
+from compiler.ir.domain import ScheduledFusion, kept
+from compiler.ir.form import Reading, Shape
 from compiler.ir.iter_domain import ParallelType
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.inline import compute_position
@@ -37,6 +38,7 @@ class LoopMap:
         return {root: tuple(found) for root, found in members.items()}
 
 
+@kept
 def loop_map(sf: ScheduledFusion) -> LoopMap:
     """Sets of loops of a scheduled fusion (nvFuser, inlining). Inputs are not computed and so share no loop."""
     parent: dict[Loop, Loop] = {}
@@ -67,11 +69,13 @@ def aligned_positions(op: TensorOp, producer: TensorView, consumer: TensorView) 
     An axis goes with the one that equal transforms of corresponding axes lead to; where there is none, with the one
     that does the same, and else with the one in its own place (nvFuser, inlining).
     """
-    return _aligned(op.read_as(producer.name), form_of(producer), form_of(consumer), compute_position(producer))
+    reading = op.read_as(producer.name).reading
+    return _aligned(reading, producer.shape, consumer.shape, compute_position(producer))
 
 
-@remembered(512)
-def _aligned(op: TensorOp, producer: Form, consumer: Form, position: int) -> tuple[tuple[int, int], ...]:
+@remembered(2048)
+def _aligned(op: Reading, first: Shape, second: Shape, position: int) -> tuple[tuple[int, int], ...]:
+    producer, consumer = first.producer, second.consumer
     matching = match_axes(op, producer, consumer)
     place = {matching.producer_axis[c]: j for j, c in enumerate(consumer.loop) if c in matching.producer_axis}
     shared = producer.loop[:position]
@@ -110,6 +114,7 @@ def with_types_of_their_loops(sf: ScheduledFusion) -> ScheduledFusion:
     return replace(sf, tensors=tensors)
 
 
+@kept
 def dimension_sizes(sf: ScheduledFusion) -> dict[ParallelType, tuple[Size, ...]]:
     """Extents asked of every block and thread dimension in use; the largest is the launch's (nvFuser, parallel
     dimension map). Inputs are not computed, and broadcast axes ask for nothing."""

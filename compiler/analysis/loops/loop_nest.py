@@ -18,6 +18,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
 from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.ops import REDUCTIONS
+from compiler.ir.remembered import remembered
 from compiler.ir.tensor import TensorView
 from compiler.schedule.inline import compute_position
 
@@ -99,7 +100,7 @@ class LoopNest:
         extent, type_ = self.extent(t, position), t.types[position]
         group = self.group[t.name][position]
         if group is not None:
-            return var(Var(f"k{group}", extent))
+            return _loop_variable(group, extent)
         if extent == 1:
             return Expr()
         if type_ in BUILTIN:
@@ -131,6 +132,11 @@ class LoopNest:
     def block(self) -> tuple[int, int, int]:
         x, y, z = (self.dims.get(p, 1) for p in (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ))
         return x, y, z
+
+
+@remembered(1 << 12)
+def _loop_variable(number: int, extent: int) -> Expr:
+    return var(Var(f"k{number}", extent))
 
 
 def infer_loop_nest(sf: ScheduledFusion, graph: IdGraph) -> LoopNest:

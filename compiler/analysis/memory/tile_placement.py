@@ -18,8 +18,8 @@ from compiler.analysis.tma.bulk_run import BulkRun
 from compiler.analysis.tma.tensor_map import TensorMapCopy
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Var
-from compiler.ir.form import remembered
 from compiler.ir.iter_domain import ParallelType
+from compiler.ir.remembered import remembered
 from compiler.ir.tensor import TensorView
 
 

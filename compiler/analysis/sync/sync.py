@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.loops.axes import aligned_positions
-from compiler.ir.domain import ScheduledFusion, logical_correspondence
-from compiler.ir.form import Form, form_of, remembered
+from compiler.ir.domain import ScheduledFusion, kept, logical_correspondence
+from compiler.ir.form import Form, Reading, Shape, form_of, shape_of
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import OpKind
+from compiler.ir.remembered import remembered
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.inline import compute_position
 from compiler.schedule.matching import match_axes
@@ -74,6 +75,7 @@ def sync_of(sf: ScheduledFusion, graph: IdGraph) -> SyncNeeds:
     return SyncNeeds(tuple(needs), tuple(misread))
 
 
+@kept
 def expanded_broadcasts(sf: ScheduledFusion) -> frozenset[IterDomain]:
     """Broadcast axes, logical or of the loop, that stand beside an axis with elements in some later tensor."""
     return _expanded(sf.ops, sf.forms)
@@ -162,6 +164,7 @@ class _Shared:
     loops: dict[int, int]
 
 
+@kept
 def promotions(sf: ScheduledFusion, graph: IdGraph) -> dict[str, list[Group]]:
     """For every loop axis of every tensor the axis that it really runs as (nvFuser, loop promotion).
 
@@ -205,11 +208,18 @@ def _widths(graph: IdGraph, forms: tuple[tuple[str, Form], ...]) -> dict[Group, 
     """How many logical axes with elements lead to each axis of a loop domain."""
     found: dict[Group, int] = {}
     for _, t in forms:
-        sources = logical_sources(t)
-        for axis, group in zip(t.loop, graph.groups(t.loop), strict=True):
-            real = {graph.group(a) for a in sources[axis] if not a.is_broadcast}
+        logical = [None if a.is_broadcast else graph.group(a) for a in t.logical]
+        for sources, group in zip(_sources_of_loops(shape_of(t)), graph.groups(t.loop), strict=True):
+            real = {logical[d] for d in sources} - {None}
             found[group] = max(found.get(group, 0), len(real))
     return found
+
+
+@remembered(1024)
+def _sources_of_loops(t: Shape) -> tuple[tuple[int, ...], ...]:
+    """Positions of the logical axes that each loop comes from."""
+    sources, place = logical_sources(t.producer), {a: d for d, a in enumerate(t.producer.logical)}
+    return tuple(tuple(place[a] for a in sources[loop] if a in place) for loop in t.producer.loop)
 
 
 def _run_as(s: _Shared, mine: list[Group], others: list[Group], taken: list[int], is_up: bool) -> None:
@@ -217,10 +227,22 @@ def _run_as(s: _Shared, mine: list[Group], others: list[Group], taken: list[int]
 
     `is_up`: `mine` are the producer's, else the consumer's.
     """
-    t, other = (s.producer, s.consumer) if is_up else (s.consumer, s.producer)
-    all_loops = s.loops if is_up else {j: i for i, j in s.loops.items()}
+    reading = s.op.read_as(s.producer.name).reading
+    loops = tuple(s.loops.items())
+    for i, j in _runs_as(reading, s.producer.shape, s.consumer.shape, loops, tuple(taken), is_up):
+        mine[i] = others[j] if j >= 0 else mine[i]
+
+
+@remembered(1024)
+def _runs_as(
+    op: Reading, first: Shape, second: Shape, loops: tuple[tuple[int, int], ...], taken: tuple[int, ...], is_up: bool
+) -> tuple[tuple[int, int], ...]:
+    """The loops of the one that run as loops of the other, those at `taken` and beside them; -1: as themselves."""
+    producer, consumer = first.producer, second.consumer
+    t, other = (producer, consumer) if is_up else (consumer, producer)
+    all_loops = dict(loops) if is_up else {j: i for i, j in loops}
     shared = {i: all_loops[i] for i in taken}
-    matching = match_axes(s.op, s.producer, s.consumer)
+    matching = match_axes(op, producer, consumer)
     sources = logical_sources(t)
     origin = frozenset[IterDomain]().union(*(sources[t.loop[i]] for i in taken))
     for i, axis in enumerate(t.loop):
@@ -228,8 +250,7 @@ def _run_as(s: _Shared, mine: list[Group], others: list[Group], taken: list[int]
             pairs = ((axis, b) if is_up else (b, axis) for b in other.loop)
             same = (j for j, (p, c) in enumerate(pairs) if matching.is_same(p, c))
             shared[i] = next(same, -1)
-    for i, j in shared.items():
-        mine[i] = others[j] if j >= 0 else mine[i]
+    return tuple(shared.items())
 
 
 def logical_sources(t: TensorView | Form) -> dict[IterDomain, frozenset[IterDomain]]:

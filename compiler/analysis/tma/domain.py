@@ -16,9 +16,9 @@ from compiler.analysis.tma.reach import tiles_differ
 from compiler.analysis.tma.roles import Roles, infer_roles, size_of
 from compiler.analysis.tma.view import ApartInMemory, ForeignTransform, NotReached, ViewAxis, global_view, view_of
 from compiler.ir.domain import ScheduledFusion
-from compiler.ir.form import remembered
 from compiler.ir.id_exprs import Split
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 

@@ -15,9 +15,9 @@ from compiler.analysis.tma.roles import Piece, size_of
 from compiler.arch import SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
-from compiler.ir.form import remembered
 from compiler.ir.id_exprs import Swizzle
 from compiler.ir.iter_domain import IterDomain
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 

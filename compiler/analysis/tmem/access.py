@@ -19,8 +19,8 @@ from compiler.analysis.tmem.warps import TmemWarps, warps_of
 from compiler.arch import TMEM_COLUMN_BITS
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.form import remembered
 from compiler.ir.iter_domain import IterDomain, ParallelType
+from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.inline import compute_position, producer_position

@@ -34,20 +34,26 @@ from compiler.lower.operands import Reg
 from compiler.lower.sync_ir import ClusterWait, Sync
 from compiler.lower.traversal import walk
 
+_ENDS = Sync | Shuffle | ScanLanes | ClusterWait
+"""What ends a pass over a row."""
+
 
 def keep_rows_packed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body, and each body inside it, with `Opaque` before the second and every later pass over a loaded array."""
+    if not any(isinstance(s, _ENDS) for s in body):  # there is but one pass
+        return tuple(_inside(s) for s in body)
     arrays = {s.name: s for s in body if isinstance(s, Declare) and s.elems > 1}
     loaded: set[str] = set()
     read: set[str] = set()
     passed: set[str] = set()
     out: list[Stmt] = []
     for s in body:
-        if isinstance(s, Sync | Shuffle | ScanLanes | ClusterWait):
+        if isinstance(s, _ENDS):
             passed |= read
             read = set()
-        loaded |= {x.target.name for x in walk((s,)) if isinstance(x, GlobalLoad | SharedLoad)} & arrays.keys()
-        used = {name for x in walk((s,)) for name in _read(x)} & loaded
+        inside = list(walk((s,)))
+        loaded |= {x.target.name for x in inside if isinstance(x, GlobalLoad | SharedLoad)} & arrays.keys()
+        used = {name for x in inside for name in _read(x)} & loaded if loaded else set()
         out += [Opaque(name, arrays[name].dtype, arrays[name].elems) for name in sorted(used & passed)]
         passed -= used
         read |= used

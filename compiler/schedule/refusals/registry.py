@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from compiler.errors import Stage, Violation
@@ -32,11 +31,11 @@ class Site:
     listed: AxisList | None = None
     is_settled: bool = False
 
-    @cached_property
+    @property
     def tensor(self) -> TensorView:
-        return self.sf.tensor(self.name)
+        return self.sf.by_name[self.name]
 
-    @cached_property
+    @property
     def axes(self) -> tuple[IterDomain, ...]:
         return self.tensor.loop if self.listed is None else self.listed.axes
 

@@ -190,12 +190,36 @@ class BestSoFar(Wire):
     candidate: CandidateView
 
 
+class StageView(Wire):
+    """What one stage of a tuning took in one process, in seconds: `wall_s` the sum of its `spans` on the clock, `cpu_s`
+    of the process's processor; `begun_s` and `ended_s`, of the run, are where the first began and the last ended."""
+
+    stage: str
+    process: str
+    spans: int
+    wall_s: float
+    cpu_s: float
+    begun_s: float
+    ended_s: float
+
+
+class TimelineView(Wire):
+    """What a run of a tuning spent its time on. `wall_s` is the whole in seconds, `first_cubin_s` when the first kernel
+    was compiled, `gpu_idle` the share of the time from then on in which the GPU had nothing to measure; null where
+    nothing was."""
+
+    stages: Seq[StageView] = ()
+    wall_s: float
+    first_cubin_s: float | None = None
+    gpu_idle: float | None = None
+
+
 class TuningView(Wire):
     """A tuning: its request, how far it is, and how it ended.
 
     `phase` is a word for people. `trials` counts them by state, `refused` the points of the space by the rule that
-    refuses them, `reasons` why each rule does. `note` says in plain words what was not done, `error` what went wrong if
-    `state` is failed.
+    refuses them, `reasons` why each rule does. `timeline` is of its last run. `note` says in plain words what was not
+    done, `error` what went wrong if `state` is failed.
     """
 
     id: str
@@ -222,6 +246,7 @@ class TuningView(Wire):
     error: str | None = None
     worker: str | None = None
     ahead: int = 0
+    timeline: TimelineView | None = None
     cancel_requested: bool = False
     created_at: Moment
     started_at: Moment | None = None

@@ -6,11 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Lock
 
 from compiler.arch import Arch, Card
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.pipeline import Generated, GeneratedLaunch, generate, lowered
+from compiler.pipeline import Generated, GeneratedLaunch, LoweredTrace, generate, lowered_unchecked
 from compiler.schedule.trace import Trace
 from search.space.protocol import Scheduler
 from search.tuning.candidates.candidate import Candidate
@@ -47,35 +48,87 @@ class DraftSubject:
 
     def generated(self, candidate: Candidate) -> Generated:
         """Raises InvalidStep, IllegalSchedule or Unsupported."""
-        return generate(self._trace(candidate), self.arch)
+        return generate(self.trace(candidate), self.arch)
 
-    def lowered(self, candidate: Candidate) -> tuple[GeneratedLaunch, ...]:
-        """The launches, without their source. Raises InvalidStep, IllegalSchedule or Unsupported."""
-        return lowered(self._trace(candidate), self.arch)
-
-    def _trace(self, candidate: Candidate) -> Trace:
+    def trace(self, candidate: Candidate) -> Trace:
+        """The candidate's schedule. Raises InvalidStep or Unsupported."""
         return self.schedulers[candidate.scheduler].trace(self.fusion, candidate.knobs)
 
 
+_REFUSED = (IllegalSchedule, InvalidStep, Unsupported)
+
+MOST_KEPT = 96
+"""Candidates of which a ranking keeps the kernel, those predicted to be fastest: what a search drafts first."""
+
+
+class Drafting:
+    """Makes drafts of one subject, and tells the times of candidates that are ranked.
+
+    A ranking asks no rules: spaces have legal points, and a test holds them against the rules. What it has lowered of
+    the fastest is kept, and judged by every rule when a draft of it is wanted. Threads may share it.
+    """
+
+    def __init__(self, subject: DraftSubject, predict: Predict) -> None:
+        self._subject = subject
+        self._predict = predict
+        self._kept: dict[Candidate, tuple[LoweredTrace, list[float]]] = {}
+        self._keeping = Lock()
+
+    def times(self, candidate: Candidate) -> list[float] | None:
+        """Predicted microseconds of each launch; None where there is no kernel. What is raised names the candidate."""
+        try:
+            with _naming(candidate):
+                made = self._lowered(candidate)
+                times = [self._predict(launch) for launch in made.launches]
+        except _REFUSED:
+            return None
+        self._keep(candidate, made, times)
+        return times
+
+    def draft(self, candidate: Candidate) -> Draft | Failure:
+        """The candidate generated and predicted, or why that cannot be. What else is raised names the candidate."""
+        begun = time.perf_counter()
+        try:
+            with _naming(candidate):
+                if (known := self._kept.get(candidate)) is not None:
+                    made, times = known
+                    generated = made.checked().generated()
+                else:
+                    generated = self._subject.generated(candidate)
+                    times = [self._predict(launch) for launch in generated.launches]
+        except _REFUSED as error:
+            return failure_of(error)
+        return Draft(generated, sum(times), time.perf_counter() - begun)
+
+    def _lowered(self, candidate: Candidate) -> LoweredTrace:
+        trace = self._subject.trace(candidate)
+        try:
+            return lowered_unchecked(trace, self._subject.arch)
+        except _REFUSED:
+            raise
+        except Exception:
+            generate(trace, self._subject.arch)  # what a rule refuses may well break what relies on it
+            raise
+
+    def _keep(self, candidate: Candidate, made: LoweredTrace, times: list[float]) -> None:
+        """Keeps the kernel if it is among the fastest so far."""
+        with self._keeping:
+            if len(self._kept) >= MOST_KEPT:
+                slowest = max(self._kept, key=lambda one: sum(self._kept[one][1]))
+                if sum(times) >= sum(self._kept[slowest][1]):
+                    return
+                del self._kept[slowest]
+            self._kept[candidate] = (made, times)
+
+
 def draft(subject: DraftSubject, candidate: Candidate, predict: Predict) -> Draft | Failure:
-    """The candidate generated and predicted, or why that cannot be. What else is raised names the candidate."""
-    begun = time.perf_counter()
-    try:
-        with _naming(candidate):
-            generated = subject.generated(candidate)
-            predicted = sum(map(predict, generated.launches))
-    except (IllegalSchedule, InvalidStep, Unsupported) as error:
-        return failure_of(error)
-    return Draft(generated, predicted, time.perf_counter() - begun)
+    """A draft of one candidate by itself."""
+    return Drafting(subject, predict).draft(candidate)
 
 
 def launch_times(subject: DraftSubject, candidate: Candidate, predict: Predict) -> list[float] | None:
-    """Predicted microseconds of each launch; None where there is no kernel. What is raised names the candidate."""
-    try:
-        with _naming(candidate):
-            return [predict(launch) for launch in subject.lowered(candidate)]
-    except (IllegalSchedule, InvalidStep, Unsupported):
-        return None
+    """The predicted times of one candidate by itself."""
+    return Drafting(subject, predict).times(candidate)
 
 
 @contextmanager
@@ -90,4 +143,5 @@ def _naming(candidate: Candidate) -> Iterator[None]:
 
 def foreseen_here(subject: DraftSubject, predict: Predict) -> Foresee:
     """`Foresee` in this process, each candidate as it is asked for."""
-    return lambda candidates: ((one, launch_times(subject, one, predict)) for one in candidates)
+    drafting = Drafting(subject, predict)
+    return lambda candidates: ((one, drafting.times(one)) for one in candidates)

@@ -7,8 +7,8 @@ second: one process can neither rank enough of a space in a short budget nor kee
 from __future__ import annotations
 
 import pickle
-import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,8 +20,10 @@ from typing import Any, TypeVar
 from compiler.child import Child, ChildError, ChildTimedOut
 from search.cost.predicting import predictor
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Draft, DraftSubject, Predict, draft, launch_times
+from search.tuning.candidates.collecting import collect_rarely
+from search.tuning.candidates.draft import Draft, Drafting, DraftSubject
 from search.tuning.failing import Failure
+from search.tuning.timeline import Span, Stage, Timeline
 from search.tuning.trial import TrialState
 
 _R = TypeVar("_R")
@@ -45,6 +47,15 @@ def drafters(compilers: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class _Answered:
+    """What a child answers, and the seconds that took it: on the clock, and of its processor."""
+
+    value: Draft | Failure | list[float] | None
+    wall_s: float
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     """What a child is asked of a pickled subject: a whole draft, or its times alone, which are smaller to send."""
 
@@ -53,21 +64,43 @@ class _Asked:
     is_whole: bool
 
 
-def draft_handler(init: None) -> Callable[[_Asked], Draft | Failure | list[float] | None]:
+def draft_handler(init: None) -> Callable[[_Asked], _Answered]:
     """Runs in a child: the function that answers its requests."""
 
     @lru_cache(_KNOWN_SUBJECTS)
-    def known(subject: bytes) -> tuple[DraftSubject, Predict]:
+    def known(subject: bytes) -> Drafting:
         found: DraftSubject = pickle.loads(subject)
-        return found, predictor(found.card)
+        return Drafting(found, predictor(found.card))
 
-    def answer(asked: _Asked) -> Draft | Failure | list[float] | None:
-        subject, predict = known(asked.subject)
-        if asked.is_whole:
-            return draft(subject, asked.candidate, predict)
-        return launch_times(subject, asked.candidate, predict)
+    def answer(asked: _Asked) -> _Answered:
+        begun, cpu = time.monotonic(), time.process_time()
+        drafting = known(asked.subject)
+        value = drafting.draft(asked.candidate) if asked.is_whole else drafting.times(asked.candidate)
+        return _Answered(value, time.monotonic() - begun, time.process_time() - cpu)
 
+    collect_rarely()
     return answer
+
+
+class _Idle:
+    """The children that wait for work."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Child] = []
+        self._changed = threading.Condition()
+
+    def put(self, child: Child) -> None:
+        with self._changed:
+            self._waiting.append(child)
+            self._changed.notify()
+
+    def get(self, preferred: Child | None) -> Child:
+        """The preferred child if it is idle, else the one that has waited longest; waits for one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting)
+            child = preferred if preferred is not None and preferred in self._waiting else self._waiting[0]
+            self._waiting.remove(child)
+            return child
 
 
 class DraftPool:
@@ -78,7 +111,7 @@ class DraftPool:
             Child("search.tuning.candidates.drafting:draft_handler", name=f"draft-{number}")
             for number in range(workers)
         ]
-        self._idle: queue.SimpleQueue[Child] = queue.SimpleQueue()
+        self._idle = _Idle()
         self._is_up = threading.Event()
         self._threads = ThreadPoolExecutor(max(1, workers), thread_name_prefix="draft")
 
@@ -88,24 +121,25 @@ class DraftPool:
         return self._is_up.is_set()
 
     def start(self) -> None:
-        """Starts every process, without waiting for any."""
+        """Starts every process, without waiting for any. This one drafts too, until the first is up."""
+        collect_rarely()
         for child in self.children:
             self._threads.submit(self._start, child)
 
-    def of(self, subject: DraftSubject) -> Drafts:
-        """Drafts of one subject by these children."""
-        return Drafts(self, subject)
+    def of(self, subject: DraftSubject, timeline: Timeline | None = None) -> Drafts:
+        """Drafts of one subject by these children, told in a timeline."""
+        return Drafts(self, subject, timeline or Timeline())
 
     def submit(self, work: Callable[[Candidate], _R], candidate: Candidate) -> Future[_R]:
         """Queues work that asks a child: as much is under way at a time as there are children."""
         return self._threads.submit(work, candidate)
 
-    def ask(self, asked: _Asked) -> Any:
-        """What the next child that is idle answers, of those that have started. Raises what the handler raised, or
-        ChildError."""
-        child = self._idle.get()
+    def ask(self, asked: _Asked, preferred: Child | None = None) -> tuple[_Answered, Child]:
+        """What a child that is idle answers, of those that have started, and which; `preferred` if it is idle. Raises
+        what the handler raised, or ChildError."""
+        child = self._idle.get(preferred)
         try:
-            return child.request(asked, DRAFT_S)
+            return child.request(asked, DRAFT_S), child
         finally:
             self._idle.put(child)
 
@@ -141,20 +175,24 @@ class Drafts:
     """Drafts of one subject, by the children of a pool; in this process until one of them is up, and what a child that
     died was asked: drafting needs nothing of the child."""
 
-    def __init__(self, pool: DraftPool, subject: DraftSubject) -> None:
+    def __init__(self, pool: DraftPool, subject: DraftSubject, timeline: Timeline) -> None:
         self._pool = pool
-        self._subject = subject
+        self._timeline = timeline
         self._pickled = pickle.dumps(subject)
-        self._predict = predictor(subject.card)
+        self._here = Drafting(subject, predictor(subject.card))
+        self._ranked_by: dict[Candidate, Child] = {}
+        """The child that may have kept the kernel of a candidate."""
+        self._told: set[Child] = set()
+        """Children whose start is in the timeline."""
 
     def foresee(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, list[float] | None]]:
         """`draft.Foresee`: candidates are taken from the iterable a few ahead of what is answered."""
         window: deque[tuple[Candidate, Future[list[float] | None]]] = deque()
         for candidate in candidates:
             if not self._pool.is_up:
-                yield candidate, launch_times(self._subject, candidate, self._predict)
+                yield candidate, self._here.times(candidate)
                 continue
-            window.append((candidate, self._pool.submit(self._launch_times, candidate)))
+            window.append((candidate, self._pool.submit(self._times, candidate)))
             if len(window) >= AHEAD * len(self._pool.children):
                 first, times = window.popleft()
                 yield first, times.result()
@@ -166,26 +204,41 @@ class Drafts:
         if self._pool.is_up:
             return self._pool.submit(self._draft, candidate)
         ended: Future[Draft | Failure] = Future()
-        ended.set_result(draft(self._subject, candidate, self._predict))
+        with self._timeline.span(Stage.DRAFTING):
+            ended.set_result(self._here.draft(candidate))
         return ended
 
-    def _launch_times(self, candidate: Candidate) -> list[float] | None:
+    def _times(self, candidate: Candidate) -> list[float] | None:
         """By a child: runs in a thread of the pool."""
         try:
-            times: list[float] | None = self._pool.ask(_Asked(self._pickled, candidate, is_whole=False))
+            times: Any = self._asked(_Asked(self._pickled, candidate, is_whole=False), Stage.RANKING)
         except ChildTimedOut:
             return None
         except ChildError:
-            return launch_times(self._subject, candidate, self._predict)
-        return times
+            return self._here.times(candidate)
+        found: list[float] | None = times
+        return found
 
     def _draft(self, candidate: Candidate) -> Draft | Failure:
         """By a child: runs in a thread of the pool."""
         try:
-            drafted: Draft | Failure = self._pool.ask(_Asked(self._pickled, candidate, is_whole=True))
+            drafted: Any = self._asked(_Asked(self._pickled, candidate, is_whole=True), Stage.DRAFTING)
         except ChildTimedOut as late:
             why = f"Generating it takes more than {late.timeout_s:g} s. Unroll less."
             return Failure(TrialState.UNSUPPORTED, why)
         except ChildError:
-            return draft(self._subject, candidate, self._predict)
-        return drafted
+            return self._here.draft(candidate)
+        found: Draft | Failure = drafted
+        return found
+
+    def _asked(self, asked: _Asked, stage: Stage) -> Any:
+        """What a child answers: of a draft, the one that ranked the candidate, if it is idle. Raises ChildError, and
+        what the handler raised."""
+        answered, child = self._pool.ask(asked, self._ranked_by.pop(asked.candidate, None))
+        if not asked.is_whole:
+            self._ranked_by[asked.candidate] = child
+        if child.start_up is not None and child not in self._told:
+            self._told.add(child)
+            self._timeline.add(Span.of_start(child.name, child.start_up))
+        self._timeline.add(Span.just_ended(stage, child.name, answered.wall_s, answered.cpu_s))
+        return answered.value

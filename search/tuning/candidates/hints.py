@@ -6,10 +6,13 @@ at once, with the hints that seldom lose; then the best of them are tried with o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
 
 from search.space.knobs import Knob, KnobValue
-from search.space.space import Space
+from search.space.space import Rows, Space
 
 SELDOM_LOSE: Mapping[str, tuple[KnobValue, ...]] = {
     "cache_load": ("default",),
@@ -33,6 +36,24 @@ def settled(space: Space, point: Mapping[str, KnobValue]) -> dict[str, KnobValue
         if changed[name] != value and space.is_legal({**changed, name: value}):
             changed[name] = value
     return changed
+
+
+def settled_rows(space: Space, rows: Rows) -> Rows:
+    """`settled` of many points, and of those that become equal one."""
+    plain = [(i, knob.position(value)) for i, knob in enumerate(space.knobs) if (value := _value(knob)) is not None]
+    whole = rows.copy()
+    for i, position in plain:
+        whole[:, i] = position
+    legal = space.are_legal(whole)
+    found = np.where(legal[:, None], whole, rows)
+    for i, position in plain:
+        changed = found.copy()
+        changed[:, i] = position
+        is_taken = ~legal & (found[:, i] != position)
+        is_taken[is_taken] = space.are_legal(changed[is_taken])
+        found[is_taken] = changed[is_taken]
+    _, first = np.unique(found, axis=0, return_index=True)
+    return found[np.sort(first)]
 
 
 def other_hints(space: Space, point: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
@@ -60,6 +81,21 @@ def neighbours(space: Space, point: Mapping[str, KnobValue]) -> Iterator[dict[st
             here = knob.position(point[knob.name])
             near = knob.values[max(0, here - 1) : here + 2] if knob.is_numeric else knob.values
             yield from _changed(space, point, knob, near)
+
+
+def neighbouring_rows(space: Space, row: NDArray[np.int16], columns: Iterable[int]) -> Rows:
+    """The points one step away in one of these knobs, those that are hints left out, legal or not."""
+    found = []
+    for i in columns:
+        knob, here = space.knobs[i], int(row[i])
+        last = len(knob.values) - 1
+        near = range(max(0, here - 1), min(last, here + 1) + 1) if knob.is_numeric else range(last + 1)
+        for position in () if is_hint(knob) else near:
+            if position != here:
+                changed = row.copy()
+                changed[i] = position
+                found.append(changed)
+    return np.array(found, dtype=np.int16).reshape(len(found), len(row))
 
 
 def _changed(

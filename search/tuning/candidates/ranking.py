@@ -1,45 +1,57 @@
-"""A ranking of candidates by predicted time: structures first, then what lies around the best of them.
+"""A ranking of candidates by predicted time: few of them are made, chosen by what those tell of the many others.
 
-1. Drawn points are given the hints that seldom lose; of those that become equal one is left (see `hints`). Each
+1. Points are drawn from each space, and given the hints that seldom lose; of those that become equal one is left. Each
    kind, a choice of words, has its turns: more of those whose best is predicted to be fast, but some of each.
-2. The neighbours of the best are predicted: a structure that no draw has met, where the model sees a slope to it.
-3. The best structures are predicted with other hints: prediction hardly tells them apart, measuring may.
+2. What is known foretells the times of all others (`foretold`). Those that may be fastest are predicted next, whatever
+   scheduler they are of, and the neighbours of the fastest join the others; until nothing that is left may be among the
+   ten fastest, or enough was made.
+3. The best structures are tried with other hints: prediction hardly tells them apart, measuring may. What a hint costs
+   is predicted of one structure of each scheduler, and taken for that of the others.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
 from itertools import islice, zip_longest
-from math import log2
 
 from search.space.knobs import KnobValue
-from search.space.schedulers.launches import Scored, rank_by_rank
 from search.space.space import Space
 from search.tuning.budget import Clock
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Foresee
-from search.tuning.candidates.hints import is_hint, neighbours, other_hints, settled
-from search.tuning.candidates.spread import TYPICAL_ERROR, Ranked, spread
+from search.tuning.candidates.field import LEAST_KNOWN, Field
+from search.tuning.candidates.hints import other_hints
+from search.tuning.candidates.spread import Ranked, spread
 
-DRAWS = 8
-"""Points drawn for each structure that is wanted: most spaces have each structure four to eighteen times."""
+_MADE, _LEAST_MADE = 4, 32
+"""Of so many structures that are ranked one is made, at most; of few, up to so many."""
 
-_SHARE_OF_DRAWN = 0.6
-"""Of the seconds, what predicting drawn points may take."""
+_FIRST = 8
+"""Of so many structures one is made before others are foretold; at least one of each kind, and as many as foretelling
+takes, but no more than half of all that are made."""
 
-_IMPROVED = 8
-"""Of so many drawn points the neighbours of one are looked at."""
+_SHARE_OF_FIRST = 0.5
+"""Of the seconds, what those may take."""
+
+_TOGETHER, _OWN = 16, 8
+"""Candidates that are chosen at a time by what is foretold: making them takes longer than foretelling all. At first so
+many of each scheduler, whatever the others' are foretold to take: its first structures may all have missed its best."""
+
+_LEADERS = 10
+"""A ranking ends once nothing more may be among so many of the fastest."""
 
 _HINTED = 24
-"""Of so many, other hints of one: with two to six hints a kernel, an eighth of what is predicted."""
+"""Of so many structures, other hints of one: with two to six hints a kernel, an eighth of what is predicted."""
+
+_Asked = tuple[Field, Sequence[int]]
 
 
 @dataclass
 class Ranker:
-    """Ranks candidates of spaces by name. `rank` is called once; `launched`: what was predicted of several launches.
+    """Ranks candidates of spaces by name. `rank` is called once; `made` counts the candidates that were predicted,
+    `fields` has what is known of each scheduler's.
 
     Once `is_stopped` says so, nothing more is predicted.
     """
@@ -48,104 +60,118 @@ class Ranker:
     foresee: Foresee
     clock: Clock = time.monotonic
     is_stopped: Callable[[], bool] = lambda: False
-    _seen: set[Candidate] = field(default_factory=set)
-    _ranked: list[Ranked] = field(default_factory=list)
-    launched: dict[str, list[Scored]] = field(default_factory=dict)
-    _fastest: dict[Hashable, float] = field(default_factory=dict)
+    made: int = 0
+    fields: dict[str, Field] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+    _guided: set[str] = field(default_factory=set)
 
     def rank(self, n: int, seed: int, seconds: float) -> list[Ranked]:
-        """Up to `n` structures of each scheduler and half as many neighbours of theirs, and the best of them with other
-        hints, the fastest predicted first; ends after `seconds`.
+        """Up to `n` structures of each scheduler beside what lies around the best, and the best of them with other
+        hints, the fastest first; ends after `seconds`.
 
         Candidates that turn out not to be schedulable are left out. Of several launches, the points of each are ranked
         by themselves, and joined rank by rank: their times add up.
         """
         begun = self.clock()
-        self._try(self.drawn(n, seed), begun + _SHARE_OF_DRAWN * seconds)
+        most = max(n // _MADE, min(n, _LEAST_MADE))
+        self.fields = {name: Field.of(name, space, n, seed) for name, space in self.spaces.items()}
+        first = self._first(n, most)
+        self._predict(first, begun + _SHARE_OF_FIRST * seconds)
         if not self._found:
-            self._try(self.drawn(n, seed), begun + seconds, at_least=1)
-        best = max(1, n // _IMPROVED)
-        in_order = sorted((*self._ranked, *self._joined()), key=lambda one: one.predicted_us)
-        near = self._around((one.candidate for one in in_order[:best]), neighbours)
-        self._try(islice(near, n // 2), begun + seconds)
-        self._ranked += self._joined()
-        best = max(1, n // _HINTED)
-        self._try(self._around(spread(self._ranked, best), other_hints), begun + seconds, joins=False)
-        return sorted(self._ranked, key=lambda one: one.predicted_us)
-
-    def _joined(self) -> list[Ranked]:
-        """Candidates of several launches: of the first, second, … best of each launch."""
-        return [
-            Ranked(Candidate.of(name, point), us)
-            for name, scored in self.launched.items()
-            for point, us in rank_by_rank(scored)
-        ]
+            self._predict(first, begun + seconds, at_least=1)
+        while chosen := self._next(most):
+            before = self.made
+            self._predict(iter(chosen), begun + seconds)
+            if self.made == before:
+                break
+            for name in {one.name for one, _ in chosen}:
+                self.fields[name].grow()
+        ranked = [one for each in self.fields.values() for one in each.ranked(n)]
+        ranked.sort(key=lambda one: one.predicted_us)
+        ranked += self._hinted(ranked, max(1, n // _HINTED), begun + seconds)
+        return sorted(ranked, key=lambda one: one.predicted_us)
 
     @property
     def _found(self) -> bool:
-        return bool(self._ranked or self.launched)
+        return any(each.exact for each in self.fields.values())
 
-    def drawn(self, n: int, seed: int) -> Iterator[Candidate]:
-        """Structures of all schedulers in turns, distinct and in random order."""
-        for turn in zip_longest(*(self._structures(name, n, seed) for name in self.spaces)):
-            yield from (candidate for candidate in turn if candidate is not None)
+    def _first(self, n: int, most: int) -> Iterator[_Asked]:
+        """Structures of all schedulers in turns, each kind in turn."""
 
-    def _structures(self, name: str, n: int, seed: int) -> Iterator[Candidate]:
-        """Up to `n` structures. The next is of the kind whose best takes least, where a kind waits for the structures
-        it has had as a candidate waits for those like it (see `search.tuning.candidates.spread`)."""
-        space = self.spaces[name]
-        hints = {knob.name for knob in space.knobs if is_hint(knob)}
-        structures: dict[Hashable, Candidate] = {}
-        for drawn in (Candidate.of(name, point) for point in space.sample(DRAWS * n, seed)):
-            structures.setdefault(tuple(one for one in drawn.point if one[0] not in hints), drawn)
-        kinds: dict[Hashable, list[Candidate]] = {}
-        for drawn in structures.values():
-            kinds.setdefault(self._kind(drawn), []).append(drawn)
-        turns = [(0.0, 0, number, kind) for number, kind in enumerate(kinds)]  # in order: a heap
-        slowest = 0.0
-        for _ in range(min(n, sum(map(len, kinds.values())))):
-            _, had, number, kind = heappop(turns)
-            yield Candidate.of(name, settled(space, kinds[kind].pop().knobs))
-            us = self._fastest.get(kind)
-            slowest = max(slowest, us or 0.0)
-            waits = 1 + TYPICAL_ERROR * log2(2 + had)
-            if kinds[kind]:
-                heappush(turns, ((us or slowest) * waits, had + 1, number, kind))
+        def drawn(one: Field) -> Iterator[_Asked]:
+            count = max(min(max(n // _FIRST, one.kinds), most // 2), min(LEAST_KNOWN, most))
+            return ((one, numbers) for numbers in islice(one.first(), count))
 
-    def _kind(self, candidate: Candidate) -> Hashable:
-        """A scheduler, and the words that choose how data moves and is walked over."""
-        words = {k.name for k in self.spaces[candidate.scheduler].knobs if not k.is_numeric and not is_hint(k)}
-        return candidate.scheduler, tuple(value for name, value in candidate.point if name in words)
+        for turn in zip_longest(*map(drawn, self.fields.values())):
+            yield from (asked for asked in turn if asked is not None)
 
-    def _around(
-        self,
-        candidates: Iterable[Candidate],
-        near: Callable[[Space, Mapping[str, KnobValue]], Iterable[dict[str, KnobValue]]],
-    ) -> Iterator[Candidate]:
-        """What `near` says is near the candidates, in their order."""
-        for one in candidates:
-            yield from (Candidate.of(one.scheduler, point) for point in near(self.spaces[one.scheduler], one.knobs))
+    def _next(self, most: int) -> list[_Asked]:
+        """What may be fastest of all that is not known; nothing if that is not among the fastest."""
+        found: list[tuple[float, _Asked]] = []
+        own: list[_Asked] = []
+        for name, one in self.fields.items():
+            left = most - self._counts.get(name, 0)
+            chosen = one.next(min(left, _TOGETHER))
+            if name not in self._guided and chosen:
+                self._guided.add(name)
+                own += [(one, numbers) for _, numbers in chosen[:_OWN]]
+            found += [(us, (one, numbers)) for us, numbers in chosen]
+        if own:
+            return own
+        found.sort(key=lambda one: one[0])
+        leaders = sorted(sum(each) for one in self.fields.values() for _, each in one.exact)[:_LEADERS]
+        if len(leaders) == _LEADERS:
+            found = [one for one in found if one[0] < leaders[-1]]
+        return [asked for _, asked in found[:_TOGETHER]]
 
-    def _try(self, candidates: Iterable[Candidate], deadline: float, at_least: int = 0, joins: bool = True) -> None:
-        """Predicts those not seen yet until the deadline; of several launches, keeps the time of each if it `joins`."""
-        for candidate, each in self.foresee(self._new(candidates, deadline, at_least)):
-            if each is None:
-                continue
-            kind = self._kind(candidate)
-            self._fastest[kind] = min(sum(each), self._fastest.get(kind, sum(each)))
-            if len(each) == 1 or not joins:
-                self._ranked.append(Ranked(candidate, sum(each)))
-            else:
-                self.launched.setdefault(candidate.scheduler, []).append((candidate.knobs, each))
+    def _predict(self, asked: Iterator[_Asked], deadline: float, at_least: int = 0) -> None:
+        """Predicts candidates and keeps their times until the deadline, at which `at_least` so many are known."""
+        waiting: dict[Candidate, _Asked] = {}
 
-    def _new(self, candidates: Iterable[Candidate], deadline: float, at_least: int) -> Iterator[Candidate]:
-        """Those not seen yet, until it is stopped, or until the deadline has passed and `at_least` so many have a
-        prediction."""
-        for candidate in candidates:
-            if self.is_stopped():
-                return
-            if self.clock() > deadline and len(self._ranked) + len(self.launched) >= at_least:
-                return
-            if candidate not in self._seen:
-                self._seen.add(candidate)
+        def candidates() -> Iterator[Candidate]:
+            for one, numbers in asked:
+                if self.is_stopped() or (self.clock() > deadline and self.made >= at_least):
+                    return
+                candidate = one.candidate(numbers)
+                waiting[candidate] = one, numbers
                 yield candidate
+
+        for candidate, each in self.foresee(candidates()):
+            one, numbers = waiting.pop(candidate)
+            one.learn(numbers, candidate, each)
+            self.made += each is not None
+            self._counts[one.name] = self._counts.get(one.name, 0) + 1
+
+    def _hinted(self, ranked: Sequence[Ranked], count: int, deadline: float) -> list[Ranked]:
+        """The best structures with other hints."""
+        us = {one.candidate: one.predicted_us for one in ranked}
+        costs: dict[str, dict[_Hints, float]] = {}
+        found: dict[Candidate, float] = {}
+        for parent in spread(ranked, count):
+            space = self.spaces[parent.scheduler]
+            changed = [Candidate.of(parent.scheduler, point) for point in other_hints(space, parent.knobs)]
+            if parent.scheduler not in costs:
+                costs[parent.scheduler] = {}
+                for one, each in self.foresee(self._until(changed, deadline)):
+                    if each is not None:
+                        self.made += 1
+                        costs[parent.scheduler][_differing(one, parent)] = sum(each) / us[parent]
+            for one in changed:
+                if one not in us and _differing(one, parent) in costs[parent.scheduler]:
+                    found.setdefault(one, us[parent] * costs[parent.scheduler][_differing(one, parent)])
+        return [Ranked(candidate, predicted_us) for candidate, predicted_us in found.items()]
+
+    def _until(self, candidates: Sequence[Candidate], deadline: float) -> Iterator[Candidate]:
+        for one in candidates:
+            if self.is_stopped() or self.clock() > deadline:
+                return
+            yield one
+
+
+_Hints = tuple[tuple[str, KnobValue], ...]
+
+
+def _differing(one: Candidate, parent: Candidate) -> _Hints:
+    """The knobs that one has otherwise than its parent."""
+    own = parent.knobs
+    return tuple((name, value) for name, value in one.point if own[name] != value)

@@ -15,6 +15,7 @@ from fusetune.wire.artifact import KernelArtifact
 from search.measure.child_device import ContextPoisoned, handler_of
 from search.measure.device import Baseline, CardFacts, Effort, MeasureResult
 from search.measure.fake import FakeBackend
+from search.tuning.timeline import Span
 
 
 class Broken:
@@ -22,6 +23,7 @@ class Broken:
 
     def __init__(self, why: str) -> None:
         self.why = why
+        self.spans: list[Span] = []
 
     def open(self, fusion: Fusion) -> None:
         if self.why == "reference":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from compiler.arch import arch_named, card_or_default
@@ -194,15 +192,11 @@ def test_a_ranking_joins_the_best_of_each_launch() -> None:
     ranker = Ranker(plan.spaces, foreseen_here(plan.subject(CARD), predictor(CARD)))
     ranked = ranker.rank(12, seed=0, seconds=60.0)
     times = [one.predicted_us for one in ranked]
-    assert all(one <= 1.03 * later for one, later in itertools.pairwise(times)), "but for hints, which wait a little"
-    best, worst = (
-        generate(plan.schedulers[one.candidate.scheduler].trace(fusion, one.candidate.knobs), HOPPER)
-        for one in (ranked[0], ranked[-1])
-    )
-    for made, one in ((best, ranked[0]), (worst, ranked[-1])):
-        assert sum(map(predictor(CARD), made.launches)) == pytest.approx(one.predicted_us)
-    (drawn,) = ranker.launched.values()
-    assert len(drawn) == 12 + 6, "points drawn, and neighbours of the best that are made of them"
+    assert times == sorted(times)
+    best = generate(plan.schedulers[ranked[0].candidate.scheduler].trace(fusion, ranked[0].candidate.knobs), HOPPER)
+    assert sum(map(predictor(CARD), best.launches)) == pytest.approx(ranked[0].predicted_us)
+    (drawn,) = (one.exact for one in ranker.fields.values())
+    assert len(drawn) == 12
     assert len({one.candidate for one in ranked}) == len(ranked)
     assert ranked[0].predicted_us <= sum(min(us) for us in zip(*(each for _, each in drawn), strict=True))
 

@@ -71,7 +71,7 @@ def test_what_was_not_cancelled_is_finished(*, is_drafted: bool) -> None:
     drafter.asked[0].set_result(DRAFT if is_drafted else failure)
     assert build.is_ready is not is_drafted
     if is_drafted:
-        compiler.asked[0].set_result(SimpleNamespace(seconds=0.25))
+        compiler.asked[0].set_result(SimpleNamespace(seconds=0.25, cpu_seconds=0.2))
         assert builder.finish(build) is compiler.asked[0].result()
         assert (build.predicted_us, build.seconds) == (2.0, {"generate": 0.5, "compile": 0.25})
     else:

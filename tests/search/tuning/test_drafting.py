@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from compiler.arch import card_or_default
-from compiler.errors import Unsupported
+from compiler.errors import Unsupported, Violation
 from search.cost.predicting import predictor
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Draft, DraftSubject, foreseen_here, launch_times
+from search.tuning.candidates.draft import Draft, Drafting, DraftSubject, foreseen_here, launch_times
 from search.tuning.candidates.drafting import DraftPool, Drafts, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.failing import Failure
@@ -71,6 +71,49 @@ def test_drafts_and_times_are_those_of_this_process(drafts: Drafts) -> None:
         assert drafted.seconds > 0.0
     expected = list(foreseen_here(SUBJECT, predict)(SAMPLE))
     assert list(drafts.foresee(iter(SAMPLE))) == expected == [(c, launch_times(SUBJECT, c, predict)) for c in SAMPLE]
+
+
+def test_a_draft_of_what_was_ranked_is_that_of_a_candidate_alone(drafts: Drafts) -> None:
+    times = dict(drafts.foresee(SAMPLE))
+    for candidate in SAMPLE:
+        drafted = drafts.submit(candidate).result()
+        assert isinstance(drafted, Draft)
+        alone = SUBJECT.generated(candidate)
+        assert (drafted.generated.source, drafted.generated.launches) == (alone.source, alone.launches)
+        assert drafted.predicted_us == sum(times[candidate] or [])
+
+
+def test_rules_are_asked_of_what_was_ranked_when_it_is_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ranking asks none; a draft that takes up its kernel asks all, as one from the beginning does."""
+    broken = (Violation("a_rule", "t", 1, 0, "Do this.", "no"),)
+    monkeypatch.setattr("compiler.pipeline.check", lambda schedule: broken)
+    drafting = Drafting(SUBJECT, predictor(CARD))
+    assert drafting.times(SAMPLE[0]) is not None
+    for candidate in SAMPLE[:2]:
+        failure = drafting.draft(candidate)
+        assert isinstance(failure, Failure)
+        assert (failure.state, failure.violations) == (TrialState.ILLEGAL, broken)
+
+
+def test_what_breaks_for_a_rule_s_reason_has_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A schedule that a rule refuses may break what lowers it: it is left out. One that none refuses is our fault."""
+
+    def breaks(trace: Any, arch: Any) -> Any:
+        raise AssertionError("rules keep this from happening")
+
+    monkeypatch.setattr("search.tuning.candidates.draft.lowered_unchecked", breaks)
+    drafting = Drafting(SUBJECT, predictor(CARD))
+    with pytest.raises(AssertionError, match="rules keep"):
+        drafting.times(SAMPLE[0])
+    monkeypatch.setattr("compiler.pipeline.check", lambda schedule: (Violation("a_rule", "t", 1, 0, "Do this.", "no"),))
+    assert drafting.times(SAMPLE[0]) is None
+
+
+def test_the_fastest_of_a_ranking_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("search.tuning.candidates.draft.MOST_KEPT", 2)
+    drafting = Drafting(SUBJECT, predictor(CARD))
+    times = {candidate: sum(drafting.times(candidate) or []) for candidate in SAMPLE}
+    assert set(drafting._kept) == set(sorted(SAMPLE, key=times.__getitem__)[:2])
 
 
 SCRIPTED = DraftSubject(SUBJECT.fusion, CARD, {"scripted": Scripted()})  # type: ignore[dict-item]  # draws no points

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import count
+from collections.abc import Iterable, Iterator
+from itertools import count, islice
 
+import numpy as np
 import pytest
 
 from compiler.arch import card_or_default
@@ -13,6 +15,8 @@ from search.space.knobs import Knob, KnobValue
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Foresee, foreseen_here
+from search.tuning.candidates.field import Field
+from search.tuning.candidates.foretold import SLOW, Foretelling
 from search.tuning.candidates.hints import SELDOM_LOSE, neighbours, other_hints, settled
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.ranking import Ranker
@@ -99,19 +103,71 @@ def test_structures_come_first_and_hints_of_the_best_are_added() -> None:
 def test_kinds_have_turns_and_the_fast_ones_more() -> None:
     threads, load = Knob("threads", tuple(range(32))), Knob("load", ("vector", "bulk", "tma"))
     space = Space("made up", (threads, load, Knob("cache_load", ("default", "streaming"))), ())
-    plan = Plan.of(softmax(), CARD)
-    ranker = Ranker({"made up": space}, here(plan))
+    (part,) = Field.of("made up", space, 48, seed=0).parts
     times = {"vector": 100.0, "bulk": 103.0, "tma": 200.0}
     counts = dict.fromkeys(times, 0)
-    drawn = list[Candidate]()
-    for candidate in ranker.drawn(48, seed=0):
-        drawn.append(candidate)
-        kind = str(candidate.knobs["load"])
+    drawn = list[int]()
+    for number in islice(part.turns(), 48):
+        drawn.append(number)
+        kind = str(space.at(tuple(part.rows[number].tolist()))["load"])
         counts[kind] += 1
-        ranker._fastest[ranker._kind(candidate)] = times[kind]
+        part.learn(number, times[kind])
     assert len(set(drawn)) == 48
     assert counts["vector"] >= counts["bulk"] > 10
     assert counts["tma"] == 1
+
+
+def test_a_field_has_each_structure_once_with_hints_that_seldom_lose() -> None:
+    space = Space("made up", SPACE.knobs[:3], SPACE.constraints)
+    (part,) = Field.of("made up", space, 32, seed=0).parts
+    points = [space.at(tuple(row.tolist())) for row in part.rows]
+    structures = [(32, "vector"), (64, "bulk"), (64, "vector"), (128, "bulk"), (128, "vector")]
+    assert sorted((p["threads"], p["load"]) for p in points) == structures
+    assert all(settled(space, p) == p for p in points)
+
+
+def test_foretold_times_follow_the_knobs() -> None:
+    """Of times that knobs multiply, those of a few points foretell the others within a few percent, and say how far
+    they may be off."""
+    knobs = (Knob("threads", tuple(range(12))), Knob("rows", tuple(range(8))), Knob("load", ("vector", "bulk")))
+    space = Space("made up", knobs, ())
+    rows = space.draw(space.points, seed=0)
+    logs = 0.02 * (rows[:, 0] - 7.0) ** 2 + 0.05 * np.abs(rows[:, 1] - 3.0) + 0.1 * rows[:, 2]
+    telling = Foretelling(knobs)
+    telling.learn(rows[:64], np.exp(logs[:64]).tolist())
+    found, errors = telling.foretell(telling.placed(rows[64:])), telling.errors(telling.placed(rows[64:]))
+    fast = logs[64:] < logs.min() + 0.2
+    assert np.abs(found - logs[64:])[fast].max() < 0.15
+    assert np.corrcoef(found, np.minimum(logs[64:], logs[:64].min() + SLOW))[0, 1] > 0.9
+    assert errors.min() >= 0.0
+    known, nothing = telling.foretell(telling.placed(rows[:64])), telling.errors(telling.placed(rows[:64]))
+    assert nothing.max() < 0.05
+    assert np.abs(known - np.minimum(logs[:64], logs[:64].min() + SLOW)).max() < 0.02
+
+
+def test_few_candidates_are_made_and_the_fastest_of_all_is_among_them() -> None:
+    """Points of a space whose times are known: a quarter of them at most is asked for, and the best is found."""
+    knobs = (Knob("threads", tuple(range(16))), Knob("rows", tuple(range(12))), Knob("load", ("vector", "bulk", "tma")))
+    space = Space("made up", knobs, ())
+
+    def us(candidate: Candidate) -> float:
+        p = candidate.knobs
+        slow = {"vector": 1.0, "bulk": 1.05, "tma": 1.4}[str(p["load"])]
+        return 100.0 * slow * (1 + 0.01 * (int(p["threads"]) - 11) ** 2) * (1 + 0.03 * abs(int(p["rows"]) - 2))
+
+    asked = list[Candidate]()
+
+    def foresee(candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, list[float] | None]]:
+        for one in candidates:
+            asked.append(one)
+            yield one, [us(one)]
+
+    ranked = Ranker({"made up": space}, foresee).rank(400, seed=0, seconds=1e9)
+    assert len(asked) == len(set(asked)) <= 100
+    assert min(map(us, asked)) == 100.0
+    assert ranked[0].predicted_us == 100.0
+    assert len(ranked) > 400
+    assert all(one.predicted_us == us(one.candidate) for one in ranked if one.candidate in set(asked))
 
 
 def test_a_ranking_ends_in_time_but_not_without_a_candidate() -> None:

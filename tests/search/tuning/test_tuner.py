@@ -171,6 +171,8 @@ class Device:
         verification = Verification(device="d", input_sets=("random",), max_error=0, tolerance=0, deterministic=True)
         return MeasureResult(TrialState.MEASURED, "", verification, timing)
 
+    def tell(self, timeline: Any) -> None: ...
+
     def open(self, fusion: Any) -> None: ...
 
     def baseline(self, name: str = EAGER) -> Baseline:

@@ -12,6 +12,7 @@ from compiler.nvrtc import CompilePool
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.fake import FACTS
+from search.tuning.timeline import Timeline
 from search.tuning.trial import TrialState
 from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
 from service.ci.folder import LockSubject, read_folder
@@ -26,6 +27,8 @@ class Scripted:
     def __init__(self, answers: Sequence[MeasureResult]) -> None:
         self._answers = list(answers)
         self.asked: list[Effort] = []
+
+    def tell(self, timeline: Timeline) -> None: ...
 
     def open(self, fusion: Fusion) -> None:
         self.opened = fusion

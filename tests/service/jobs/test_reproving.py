@@ -52,6 +52,8 @@ class Device:
     result: MeasureResult
     asked: list[tuple[KernelArtifact, Effort]] = field(default_factory=list)
 
+    def tell(self, timeline: Any) -> None: ...
+
     def open(self, fusion: Any) -> None:
         self.fusion = fusion
 

@@ -62,6 +62,8 @@ class Device:
         self.baselines = 0
         self.baseline_timing: Timing | None = timing(25.0)
 
+    def tell(self, timeline: Any) -> None: ...
+
     def open(self, fusion: Any) -> None: ...
 
     def measure(self, artifact: KernelArtifact, effort: Any = None) -> Any:

@@ -1,0 +1,199 @@
+"""Where the time of a tuning goes: what each of its processes did, how long, and how long the GPU waited.
+
+All stages report spans here: their begin and end on the system's monotonic clock, which processes of one machine share,
+and the processor time in between. What is kept is their sum for each stage and process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from threading import Lock
+from typing import Any
+
+from compiler.child import StartUp
+
+MAIN, GPU = "main", "gpu"
+"""Processes by name: the one that tunes, and the child that measures. Others are called after what they do."""
+
+
+class Stage(StrEnum):
+    """What a tuning spends time on, in the order in which it begins."""
+
+    IMPORTS = "imports"
+    CONTEXT = "context"
+    LIMITS = "card limits"
+    INPUTS = "reference and inputs"
+    BASELINE = "baseline"
+    SPACES = "spaces"
+    RANKING = "ranking"
+    DRAFTING = "drafting"
+    COMPILING = "compiling"
+    PROVING = "proving"
+    VERIFYING = "verifying"
+    TIMING = "timing"
+    FINALS = "finals"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stretch of work of a process: seconds on the monotonic clock, and of a processor."""
+
+    stage: Stage
+    process: str
+    begun_s: float
+    ended_s: float
+    cpu_s: float
+
+    @property
+    def wall_s(self) -> float:
+        """How long it took."""
+        return self.ended_s - self.begun_s
+
+    @classmethod
+    def just_ended(cls, stage: Stage, process: str, wall_s: float, cpu_s: float) -> Span:
+        """A span that has ended now."""
+        now = time.monotonic()
+        return cls(stage, process, now - wall_s, now, cpu_s)
+
+    @classmethod
+    def of_start(cls, process: str, up: StartUp) -> Span:
+        """The start of a child: the interpreter's, and the imports of what it does."""
+        return cls(Stage.IMPORTS, process, up.begun_s, up.ended_s, up.cpu_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """All spans of one stage in one process: how many, their sums, when the first began and the last ended, in seconds
+    of the tuning."""
+
+    stage: Stage
+    process: str
+    spans: int
+    wall_s: float
+    cpu_s: float
+    begun_s: float
+    ended_s: float
+
+
+@contextmanager
+def taken(stage: Stage, into: list[Span], process: str = GPU) -> Iterator[None]:
+    """Adds what is done inside by this process, whose parent keeps the timeline, to a list that goes there."""
+    begun, cpu = time.monotonic(), time.process_time()
+    try:
+        yield
+    finally:
+        into.append(Span(stage, process, begun, time.monotonic(), time.process_time() - cpu))
+
+
+class Timeline:
+    """The spans of one tuning; threads may share it. `began_s`: when it began, on the monotonic clock."""
+
+    def __init__(self, began_s: float | None = None) -> None:
+        self.began_s = time.monotonic() if began_s is None else began_s
+        self._lock = Lock()
+        self._spent: dict[tuple[Stage, str], Spent] = {}
+        self._busy: list[tuple[float, float]] = []
+        self._first_cubin_s: float | None = None
+
+    @contextmanager
+    def span(self, stage: Stage, process: str = MAIN) -> Iterator[None]:
+        """What is done inside, by this thread."""
+        begun, cpu = time.monotonic(), time.thread_time()
+        try:
+            yield
+        finally:
+            self.add(Span(stage, process, begun, time.monotonic(), time.thread_time() - cpu))
+
+    def add(self, *spans: Span) -> None:
+        """Adds spans that were taken elsewhere; those of an earlier tuning are left out."""
+        with self._lock:
+            for one in spans:
+                if one.ended_s > self.began_s:
+                    self._add(one)
+
+    def _add(self, one: Span) -> None:
+        begun, ended = one.begun_s - self.began_s, one.ended_s - self.began_s
+        key = one.stage, one.process
+        before = self._spent.get(key, Spent(one.stage, one.process, 0, 0.0, 0.0, begun, ended))
+        self._spent[key] = Spent(
+            one.stage,
+            one.process,
+            before.spans + 1,
+            before.wall_s + one.wall_s,
+            before.cpu_s + one.cpu_s,
+            min(before.begun_s, begun),
+            max(before.ended_s, ended),
+        )
+        if one.stage is Stage.COMPILING:
+            self._first_cubin_s = ended if self._first_cubin_s is None else min(self._first_cubin_s, ended)
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """While this lasts the measuring child works on a kernel."""
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.append((begun - self.began_s, time.monotonic() - self.began_s))
+
+    def record(self) -> Record:
+        """What there is to say by now."""
+        with self._lock:
+            order = list(Stage)
+            spent = sorted(self._spent.values(), key=lambda one: (order.index(one.stage), one.process))
+            return Record(tuple(spent), time.monotonic() - self.began_s, self._first_cubin_s, self._idle())
+
+    def _idle(self) -> float | None:
+        """Of the time from the first cubin to the end of the last measurement, the share in which nothing was measured;
+        None where no kernel was measured."""
+        if self._first_cubin_s is None or not self._busy:
+            return None
+        start, end = self._first_cubin_s, max(ended for _, ended in self._busy)
+        busy = sum(max(0.0, ended - max(begun, start)) for begun, ended in self._busy)
+        return max(0.0, 1.0 - busy / (end - start)) if end > start else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A timeline as it is kept: what was spent, the seconds of the whole, when the first kernel was compiled, and the
+    share of the time from then on in which the GPU had nothing to measure (None where none was measured)."""
+
+    spent: tuple[Spent, ...]
+    wall_s: float
+    first_cubin_s: float | None
+    gpu_idle: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object; seconds by the millisecond, processor seconds by the tenth of one."""
+        return {
+            "stages": [_rounded(asdict(one)) for one in self.spent],
+            "wall_s": round(self.wall_s, 3),
+            "first_cubin_s": None if self.first_cubin_s is None else round(self.first_cubin_s, 3),
+            "gpu_idle": None if self.gpu_idle is None else round(self.gpu_idle, 3),
+        }
+
+    def table(self) -> list[tuple[str, ...]]:
+        """Rows of text, the first of them titles: the stages, and at the end the whole and the GPU."""
+        rows: list[tuple[str, ...]] = [("stage", "process", "times", "from s", "to s", "wall s", "cpu s")]
+        for one in self.spent:
+            seconds = (one.begun_s, one.ended_s, one.wall_s, one.cpu_s)
+            rows.append((one.stage.value, one.process, str(one.spans), *(f"{s:.2f}" for s in seconds)))
+        cpu = sum(one.cpu_s for one in self.spent)
+        rows.append(("all", "", "", "0.00", f"{self.wall_s:.2f}", f"{self.wall_s:.2f}", f"{cpu:.2f}"))
+        return rows
+
+    @property
+    def words(self) -> str:
+        """What the table does not say, in a sentence."""
+        if self.gpu_idle is None:
+            return "No kernel was measured."
+        return f"From the first cubin on, the GPU had nothing to measure for {self.gpu_idle:.0%} of the time."
+
+
+def _rounded(spent: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in spent.items()}
