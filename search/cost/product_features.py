@@ -23,7 +23,7 @@ from search.cost.multiprocessors import ISSUES_PER_CLOCK_PER_SM, MUFU_LANES_PER_
 from search.cost.panels import brought, dram_bytes, operand_positions, outer_axes
 from search.cost.products import ProductFeatures
 from search.cost.sites import StatementSite, sites_of
-from search.cost.spills import resident_blocks
+from search.cost.spills import registers_of
 
 _ASIDE = (k.TmaLoad, k.BulkLoad, mma_ir.Mma, mma_ir.MmaAsync, mma_ir.MmaFence, mma_ir.CommitMma, mma_ir.WaitMma)
 
@@ -62,7 +62,7 @@ def product_features(
         if isinstance(s.statement, k.MatrixLoad | k.SharedLoad) and id(s.statement) in inside
     )
     pending = [s.statement.pending for s in sites if isinstance(s.statement, mma_ir.WaitMma)]
-    resident = resident_blocks(kernel, launch.arch, resources)
+    resident = registers_of(kernel, launch.arch, sites, resources).resident_blocks
     return ProductFeatures(
         tensor_clocks=float(askers * sum(_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)),
         operand_clocks=askers * sum(_read_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)
