@@ -29,6 +29,10 @@ class Later:
         return self.asked[-1]
 
 
+def compiled(log: str = "") -> Any:
+    return SimpleNamespace(seconds=0.25, cpu_seconds=0.2, log=log)
+
+
 def under_way() -> tuple[Builder, Later, Later]:
     drafter, compiler = Later(), Later()
     return (
@@ -71,7 +75,7 @@ def test_what_was_not_cancelled_is_finished(*, is_drafted: bool) -> None:
     drafter.asked[0].set_result(DRAFT if is_drafted else failure)
     assert build.is_ready is not is_drafted
     if is_drafted:
-        compiler.asked[0].set_result(SimpleNamespace(seconds=0.25, cpu_seconds=0.2))
+        compiler.asked[0].set_result(compiled())
         assert builder.finish(build) is compiler.asked[0].result()
         assert (build.predicted_us, build.seconds) == (2.0, {"generate": 0.5, "compile": 0.25})
     else:
@@ -92,7 +96,7 @@ def test_products_that_wait_for_one_another_are_a_kernel_that_failed(log: str, w
     builder, drafter, compiler = under_way()
     build = builder.start(0, CANDIDATE)
     drafter.asked[0].set_result(DRAFT)
-    compiler.asked[0].set_result(SimpleNamespace(log=log))
+    compiler.asked[0].set_result(compiled(log))
     built = builder.finish(build)
     assert isinstance(built, Failure) == bool(why)
     if isinstance(built, Failure):
