@@ -1,4 +1,4 @@
-"""Sums up to each element, of all threads at once: words one after the other, and lanes by what those before them have."""
+"""Sums up to each element, of all threads at once: along words, and over lanes by what those before them have."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def running_sums(start: Array, elements: list[Array], dtype: DType) -> list[Arra
 def over_lanes(own: Array, lane: Places, lanes: int, dtype: DType) -> tuple[Array, Array]:
     """Of [set, thread] sums what the lanes before each have, and what all `lanes` neighbours do.
 
-    In the order of the hardware: each lane takes that of the lane `distance` before it, at twice the distance each time.
+    In the order of the hardware: each lane adds that of the lane `distance` before it, at twice the distance each time.
     """
     thread = np.arange(own.shape[1])
     first = thread // lanes * lanes
