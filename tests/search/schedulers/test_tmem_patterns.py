@@ -21,6 +21,7 @@ from search.space.groups.tmem_layout import DIMSEPS
 from tests.search.schedulers.fusions import add
 from tests.search.schedulers.points import generated, point_of, scheduler_named
 from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax, spread
+from tests.shares import shared
 
 ARCH = "sm_100a"
 
@@ -84,7 +85,7 @@ FLAT_CASES = [
 ]
 
 
-@pytest.mark.parametrize("pattern", OF_16)
+@pytest.mark.parametrize("pattern", shared(OF_16, 2))
 @pytest.mark.parametrize(("fusion", "point"), FLAT_CASES)
 def test_streams_by_every_pattern(fusion: Fusion, point: dict[str, Any], pattern: str, pool: CompilePool) -> None:
     words = {"tmem_store": 1} | point
@@ -159,7 +160,7 @@ ROW_CASES = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", shared(PATTERNS, 2))
 @pytest.mark.parametrize(("fusion", "point"), ROW_CASES)
 def test_what_is_kept_of_rows(fusion: Fusion, point: dict[str, Any], pattern: str, pool: CompilePool) -> None:
     chosen = ROW | point | {"tmem_pattern": pattern, "tmem_store": 4, "tmem_load": 4}
