@@ -24,7 +24,7 @@ from search.tuning.journal import TrialLog
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.trial import Trial, TrialState
 
 _TICK_S = 0.25
@@ -134,7 +134,7 @@ class Tuner:
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
         finals = Finals(self._device, self._artifact_of, self._record)
-        with self._timeline.span(Stage.FINALS), self._timeline.measuring():
+        with self._timeline.span(SearchStage.FINALS), self._timeline.measuring():
             winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
         self._show("done")
         return SearchOutcome(winner, self._journal.trials, ended)
