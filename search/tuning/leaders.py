@@ -103,11 +103,13 @@ class Finals:
             if (artifact := self._verified(leader)) is not None:
                 same = tuple(x.trial.number for x in tied(running) if x is not leader) if leader in running else ()
                 return Winner(leader.trial, artifact, same)
-        for trial in ranking[leaders:]:
-            late = self._leader(trial)
-            if late is not None and (artifact := self._verified(late)) is not None:
-                return Winner(late.trial, artifact)
-        return None
+        return next((winner for trial in ranking[leaders:] if (winner := self.settled(trial)) is not None), None)
+
+    def settled(self, trial: Trial) -> Winner | None:
+        """A measured trial by itself, if it is right on all input sets."""
+        leader = self._leader(trial)
+        artifact = None if leader is None else self._verified(leader)
+        return None if leader is None or artifact is None else Winner(leader.trial, artifact)
 
     def _leader(self, trial: Trial) -> Leader | None:
         artifact = self.artifact_of(trial)

@@ -35,6 +35,7 @@ class Stage(StrEnum):
     PROVING = "proving"
     VERIFYING = "verifying"
     TIMING = "timing"
+    FIRST = "first kernel"
     FINALS = "finals"
 
 

@@ -18,6 +18,7 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import spread
+from search.tuning.first import FirstKernel
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
@@ -58,12 +59,14 @@ def tune_on(
     on_open: Callable[[MeasuringDevice], None] = lambda device: None,
     first: Sequence[Candidate] = (),
     timeline: Timeline | None = None,
+    early: FirstKernel | None = None,
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
     `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
     any kernel runs on it: the moment for a baseline. `first`: candidates that are tried before what the ranking has,
-    those that were proven in the emulator when there was no such GPU. `timeline`: where all of it is told.
+    those that were proven in the emulator when there was no such GPU. `timeline`: where all of it is told. `early`: who
+    may want the first kernel that can be served.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     timeline = timeline or Timeline()
@@ -88,6 +91,8 @@ def tune_on(
             with timeline.span(Stage.RANKING):
                 ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
             opened.result()
+        if early is not None and ranking:
+            early.best_predicted_us = ranking[0].predicted_us
         tuner = Tuner(
             builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card), timeline),
             device=gpu.device,
@@ -98,6 +103,7 @@ def tune_on(
             progress=progress,
             is_stopped=is_stopped,
             timeline=timeline,
+            first=early,
         )
         outcome = tuner.run()
         pool.abandon()  # what it compiles now nobody waits for

@@ -19,6 +19,7 @@ from search.tuning.build import Build
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.ending import WITHOUT_VERDICT, cancelled, duplicate, judged, unbuilt
 from search.tuning.failing import Failure
+from search.tuning.first import FirstKernel
 from search.tuning.identity import KernelId, kernel_id
 from search.tuning.journal import TrialLog
 from search.tuning.leaders import Finals, Winner
@@ -92,6 +93,7 @@ class Tuner:
         progress: Progress | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
         timeline: Timeline | None = None,
+        first: FirstKernel | None = None,
     ) -> None:
         self._builds = builds
         self._device = device
@@ -102,6 +104,8 @@ class Tuner:
         self._progress = progress or Silent()
         self._is_stopped = is_stopped
         self._timeline = timeline or Timeline()
+        self._first = first
+        self._finals = Finals(device, self._artifact_of, self._record)
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
         self._ready: deque[_Kernel] = deque()
@@ -133,9 +137,8 @@ class Tuner:
             self._wind_down()
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
-        finals = Finals(self._device, self._artifact_of, self._record)
         with self._timeline.span(Stage.FINALS), self._timeline.measuring():
-            winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
+            winner = self._finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
         self._show("done")
         return SearchOutcome(winner, self._journal.trials, ended)
 
@@ -166,6 +169,14 @@ class Tuner:
                 return
             wait(pending, timeout=min(_TICK_S, self._budget.left_s), return_when=FIRST_COMPLETED)
             self._collect_measured()
+            self._serve_first()
+
+    def _serve_first(self) -> None:
+        """Verifies the fastest kernel so far on all input sets, where somebody wants the first that may be served."""
+        if self._first is None or self._measuring is not None or not self._first.is_open:
+            return
+        with self._timeline.span(Stage.FIRST), self._timeline.measuring():
+            self._first.offer((trial for trial in self._ranking() if trial.number in self._artifacts), self._finals)
 
     def _may_ask(self) -> bool:
         under_way = len(self._compiling) + len(self._ready) + len(self._twins) + (self._measuring is not None)

@@ -201,8 +201,11 @@ def advance(
     return row.cancel_requested
 
 
-def extend(session: Session, id: str, budget_s: float, trials_limit: int | None, refresh: bool = False) -> None:
-    """Somebody else waits for this tuning: it may take as long as any of them allows, and searches if one wants that.
+def extend(
+    session: Session, id: str, budget_s: float, trials_limit: int | None, refresh: bool = False, want: str = "best"
+) -> None:
+    """Somebody else waits for this tuning: it may take as long as any of them allows, searches if one wants that, and
+    gives its first kernel if one takes that.
 
     None is no limit of trials.
     """
@@ -210,8 +213,14 @@ def extend(session: Session, id: str, budget_s: float, trials_limit: int | None,
     if row is not None and row.state in _ACTIVE:
         row.budget_s = max(row.budget_s, budget_s)
         row.refresh = row.refresh or refresh
+        row.want = "first" if "first" in (row.want, want) else row.want
         if row.trials_limit is not None:
             row.trials_limit = None if trials_limit is None else max(row.trials_limit, trials_limit)
+
+
+def set_first(session: Session, id: str, kernel_id: str) -> None:
+    """The first kernel that may be served is there; the search goes on."""
+    session.get_one(TuningRow, id).first_kernel_id = kernel_id
 
 
 def set_space(

@@ -39,6 +39,7 @@ class DbProgress:
         self._run = run
         self._timeline = timeline or Timeline()
         self._phase = "ranking candidates"
+        self._wants_first = False
         self._cancelled = threading.Event()
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
@@ -47,6 +48,11 @@ class DbProgress:
     def is_cancelled(self) -> bool:
         """Somebody asked for an end, or the tuning is not this run's any more."""
         return self._cancelled.is_set()
+
+    @property
+    def wants_first(self) -> bool:
+        """Somebody takes the first kernel that may be served."""
+        return self._wants_first
 
     @property
     def spent_s(self) -> float:
@@ -88,5 +94,6 @@ class DbProgress:
             return
         if shall_stop or row is None:
             self._cancelled.set()
-        else:  # who joined since may allow more
+        else:  # who joined since may allow more, and take less
+            self._wants_first = row.want == "first"
             self._budget.extend(max(0.0, row.budget_s - self._before_s), row.trials_limit)

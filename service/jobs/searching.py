@@ -13,12 +13,13 @@ from search.space.space import Space
 from search.tuning.attached import Attached
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool
+from search.tuning.first import FirstKernel
 from search.tuning.tune import tune_on
 from service.db import cards, fusions, kernels, trials
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
 from service.jobs.reproving import on_gpu, prove_again
-from service.jobs.settle import settle, settle_proven_again
+from service.jobs.settle import serve_first, settle, settle_proven_again
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ def search(
             on_open=partial(record_baseline, job),
             first=[*proven_before(job), *won_at_other_sizes(job)],
             timeline=job.timeline,
+            early=FirstKernel(lambda: progress.wants_first, partial(serve_first, job, gpu.facts.driver)),
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:
         raise WorkerStopping
