@@ -171,7 +171,8 @@ TABLE: dict[str, Row] = {
     ),
     "service.jobs.queue": Row(),
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
-    "service.jobs.dbos_queue": Row(ours=("service.jobs.queue",), others=("dbos", "sqlalchemy")),
+    "service.jobs.bell": Row(others=("sqlalchemy",)),
+    "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
     "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
     "service.cli": Row(
         ours=("service.cli", *TABLES, "service.log", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")

@@ -34,7 +34,7 @@ from search.tuning.journal import Journal, JournalKey, spaces_key
 from search.tuning.prepared import prepared_before
 from search.tuning.progress import progress_on
 from search.tuning.results import TunedSubject, usable_folder, write_outcome
-from search.tuning.timeline import MAIN, Span, Stage, Timeline
+from search.tuning.timeline import MAIN, SearchStage, Span, Timeline
 from search.tuning.tune import tune_on
 
 
@@ -58,7 +58,7 @@ def tune(
     times = Timeline()
     if isinstance(context.obj, float):  # when the process began: imports count
         budget.started, times = context.obj, Timeline(context.obj)
-        times.add(Span(Stage.IMPORTS, MAIN, context.obj, time.monotonic(), time.process_time()))
+        times.add(Span(SearchStage.IMPORTS, MAIN, context.obj, time.monotonic(), time.process_time()))
     named = load_one(fusion, case, sizes_of(bind or []))
     card_or_default(card)  # an unknown card is refused before a GPU is looked for
     plan_fusion = named.bound()
@@ -66,7 +66,7 @@ def tune(
     folder = usable_folder(out or Path("build/tune") / named.name)
     console = Console(highlight=False, soft_wrap=True)
     target = find_device(card)
-    with times.span(Stage.SPACES):
+    with times.span(SearchStage.SPACES):
         plan = Plan.of(plan_fusion, target.card)
     match target:
         case Detached():

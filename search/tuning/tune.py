@@ -22,7 +22,7 @@ from search.tuning.first import FirstKernel
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
 
 RANKED_POINTS = 400
@@ -71,7 +71,7 @@ def tune_on(
     """
     timeline = timeline or Timeline()
     gpu.device.tell(timeline)
-    with timeline.span(Stage.SPACES):
+    with timeline.span(SearchStage.SPACES):
         spaces = plan.searchable
     processes = compile_processes or compilers()
     with ExitStack() as stack:
@@ -88,7 +88,7 @@ def tune_on(
 
         with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
             opened = opener.submit(open_device)
-            with timeline.span(Stage.RANKING):
+            with timeline.span(SearchStage.RANKING):
                 ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
             opened.result()
         if early is not None and ranking:

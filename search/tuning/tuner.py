@@ -25,7 +25,7 @@ from search.tuning.journal import TrialLog
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.trial import Trial, TrialState
 
 _TICK_S = 0.25
@@ -137,7 +137,7 @@ class Tuner:
             self._wind_down()
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
-        with self._timeline.span(Stage.FINALS), self._timeline.measuring():
+        with self._timeline.span(SearchStage.FINALS), self._timeline.measuring():
             winner = self._finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
         self._show("done")
         return SearchOutcome(winner, self._journal.trials, ended)
@@ -175,7 +175,7 @@ class Tuner:
         """Verifies the fastest kernel so far on all input sets, where somebody wants the first that may be served."""
         if self._first is None or self._measuring is not None or not self._first.is_open:
             return
-        with self._timeline.span(Stage.FIRST), self._timeline.measuring():
+        with self._timeline.span(SearchStage.FIRST), self._timeline.measuring():
             self._first.offer((trial for trial in self._ranking() if trial.number in self._artifacts), self._finals)
 
     def _may_ask(self) -> bool:

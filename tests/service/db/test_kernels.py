@@ -73,7 +73,7 @@ def test_a_provisional_kernel_answers_who_takes_it_until_its_search_has_ended_wi
         kernels.publish(session, kernel(session, key, b"first", provisional={"at_most": 0.2}))
         assert kernels.current_many(session, [key]) == {}
         assert kernels.current_many(session, [key], provisional=True)[key].provisional == {"at_most": 0.2}
-        assert kernels.page(session, None, 10).rows == []
+        assert not kernels.page(session, None, 10).rows
     with database.write() as session:
         kernels.publish(session, kernel(session, key, b"first"))
     with database.read() as session:
