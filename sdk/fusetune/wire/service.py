@@ -37,6 +37,9 @@ ScheduleStage = Literal["schedule", "compile", "runtime"]
 """When a breach of an explicit schedule is found."""
 
 MIN_BUDGET_S = 1.0
+_BEST: Want = Field(default="best", exclude_if=lambda want: want == "best")
+"""Not written down: to a service that does not know it a request is what it was."""
+
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_.+-]+$")]
 CardWord = Annotated[str, Field(min_length=1, max_length=120)]
 Moment = Annotated[datetime, Field(strict=False)]
@@ -72,7 +75,7 @@ class TuningRequest(Wire):
     trials: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     accept: Accept = Accept()
     refresh: bool = False
-    want: Want = "best"
+    want: Want = _BEST
     name: Name | None = None
 
 
@@ -89,7 +92,7 @@ class KernelLookup(Wire):
 
     keys: Annotated[Seq[KernelKey], Field(min_length=1, max_length=256)]
     accept: Accept = Accept()
-    want: Want = "best"
+    want: Want = _BEST
 
 
 class CardView(Wire):
