@@ -17,7 +17,6 @@ from fusetune.wire.service import (
     CandidateView,
     CardStatus,
     CardView,
-    Distance,
     FusionView,
     KernelView,
     TrialView,
@@ -25,6 +24,7 @@ from fusetune.wire.service import (
     ViolationView,
     WorkerView,
 )
+from fusetune.wire.wanting import Distance
 from service.db import cards, fusions, kernels, trials, tunings
 from service.db.models import BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
 
@@ -166,6 +166,7 @@ def _tuning_view(
             "best": None if best is None or best.median_us is None else _best(best, best.median_us),
             "kernel": row.kernel_id,
             "first": row.first_kernel_id,
+            "tied": tuple(row.tied or ()),
             "worker": row.worker_id,
             "ahead": ahead,
         }
@@ -174,8 +175,8 @@ def _tuning_view(
 
 _TUNING_FIELDS = (
     "id", "state", "phase", "fingerprint", "binding", "policy", "budget_s", "spent_s", "trials_limit", "points",
-    "legal", "floor_us", "want", "ended", "note", "error", "timeline", "cancel_requested", "created_at", "started_at",
-    "ended_at",
+    "legal", "floor_us", "want", "enough", "ended", "note", "error", "timeline", "cancel_requested", "created_at",
+    "started_at", "ended_at",
 )  # fmt: skip
 """Columns that the view has under the same name."""
 

@@ -26,12 +26,14 @@ from fusetune.kernel import EmptyKernel, Kernel
 from fusetune.progress import StatusLine
 from fusetune.query import (
     AcceptLike,
+    EnoughLike,
     FusionLike,
     Query,
     checked_request,
     checked_root,
     query_of,
     read_accept,
+    read_enough,
     read_fusion_like,
     tuning_request,
 )
@@ -65,8 +67,8 @@ from fusetune.wire.service import (
     TuningRequest,
     Tunings,
     TuningView,
-    Want,
 )
+from fusetune.wire.wanting import Want
 
 if TYPE_CHECKING:
     from fusetune.transport import HttpTransport
@@ -138,6 +140,7 @@ class Client:
         refresh: bool = False,
         name: str | None = None,
         wait: Want = "best",
+        enough: EnoughLike | None = None,
         progress: Progress | bool | None = None,
         timeout_s: float | None = None,
     ) -> AnyKernel:
@@ -145,7 +148,8 @@ class Client:
 
         `wait` "first" takes the first kernel that is right on all input sets and was timed, while the search goes on:
         its `info.provisional` says how far it may be from the best, which a later call without `wait` waits for. It is
-        neither kept in the store nor written into a lock. `refresh` searches although the cache has an answer.
+        neither kept in the store nor written into a lock. `enough` ends the search early (`{"within_floor": 0.02}`, or
+        `improvement`: fusetune.wire.wanting.Enough). `refresh` searches although the cache has an answer.
         `progress`: True for a line on stderr, or a function that is called with every new TuningView. The wait ends
         after `timeout_s` with TuningTimedOut; the tuning goes on, as it does after Ctrl-C. Where the service cannot be
         had, the answer comes from the store, with a warning.
@@ -155,8 +159,9 @@ class Client:
         query, wanted = query_of(fusion, inputs, binding), read_accept(accept)
         deadline = Deadline(timeout_s)
         request = tuning_request(
-            query, wanted, budget_s=budget_s, trials=trials, card=card, refresh=refresh, want=wait, name=name
-        )
+            query, wanted, budget_s=budget_s, trials=trials, card=card, refresh=refresh, want=wait,
+            enough=read_enough(enough), name=name,
+        )  # fmt: skip
         if query.empty is not None:
             return query.empty
         try:

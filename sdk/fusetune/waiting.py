@@ -14,7 +14,8 @@ import pydantic
 from fusetune.errors import ServerBroken, ServerRefused, ServiceUnavailable, TuningTimedOut
 from fusetune.transport import Transport, checked_seconds
 from fusetune.wire.fusion import show
-from fusetune.wire.service import ACTIVE, TuningView, Want
+from fusetune.wire.service import ACTIVE, TuningView
+from fusetune.wire.wanting import Want
 
 Progress = Callable[[TuningView], object]
 """Called with every new state of a tuning."""

@@ -22,6 +22,7 @@ from search.tuning.first import FirstKernel
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
+from search.tuning.stopping import Stopping, StopRules
 from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
 
@@ -60,13 +61,14 @@ def tune_on(
     first: Sequence[Candidate] = (),
     timeline: Timeline | None = None,
     early: FirstKernel | None = None,
+    enough: Callable[[], StopRules] = StopRules,
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
     `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
     any kernel runs on it: the moment for a baseline. `first`: candidates that are tried before what the ranking has,
     those that were proven in the emulator when there was no such GPU. `timeline`: where all of it is told. `early`: who
-    may want the first kernel that can be served.
+    may want the first kernel that can be served. `enough`: when the search ends before its budget.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     timeline = timeline or Timeline()
@@ -93,17 +95,19 @@ def tune_on(
             opened.result()
         if early is not None and ranking:
             early.best_predicted_us = ranking[0].predicted_us
+        floor = floor_us(plan.fusion, gpu.card)
         tuner = Tuner(
             builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card), timeline),
             device=gpu.device,
             sampler=GuidedSampler(spaces, seed, [*first, *spread(ranking)]),
             journal=log,
             budget=budget,
-            settings=SearchSettings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),
+            settings=SearchSettings(queue_depth=processes + 4, floor_us=floor),
             progress=progress,
             is_stopped=is_stopped,
             timeline=timeline,
             first=early,
+            stopping=Stopping(enough, floor, ranking),
         )
         outcome = tuner.run()
         pool.abandon()  # what it compiles now nobody waits for

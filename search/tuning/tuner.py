@@ -7,7 +7,7 @@ process (the work itself is in a child), and this thread asks the sampler and ge
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -25,13 +25,24 @@ from search.tuning.journal import TrialLog
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
+from search.tuning.stopping import EnoughReason, Stopping
 from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.trial import Trial, TrialState
 
 _TICK_S = 0.25
 """How often the progress is redrawn while nothing ends."""
 
-Ending = Literal["budget", "exhausted", "interrupted", "stopped"]
+Ending = Literal["budget", "exhausted", "interrupted", "stopped", EnoughReason]
+
+WHY_ENDED: Mapping[Ending, str] = {
+    "budget": "the budget was spent",
+    "exhausted": "every legal point was tried",
+    "interrupted": "it was interrupted",
+    "stopped": "it was stopped",
+    "floor": "the best is as near to what the card allows as was asked for",
+    "improvement": "what was left was expected to save less than was asked for",
+}
+"""Why a search ended, in words."""
 
 
 class Builds(Protocol):
@@ -94,6 +105,7 @@ class Tuner:
         is_stopped: Callable[[], bool] = lambda: False,
         timeline: Timeline | None = None,
         first: FirstKernel | None = None,
+        stopping: Stopping | None = None,
     ) -> None:
         self._builds = builds
         self._device = device
@@ -105,6 +117,8 @@ class Tuner:
         self._is_stopped = is_stopped
         self._timeline = timeline or Timeline()
         self._first = first
+        self._stopping = stopping
+        self._enough: EnoughReason | None = None
         self._finals = Finals(device, self._artifact_of, self._record)
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
@@ -128,7 +142,7 @@ class Tuner:
         with ThreadPoolExecutor(1, thread_name_prefix="measure") as gpu:
             try:
                 self._search(gpu)
-                ended: Ending = "exhausted" if self._is_exhausted else "budget"
+                ended: Ending = self._enough or ("exhausted" if self._is_exhausted else "budget")
                 if self._is_stopped():
                     ended = "stopped"
             except KeyboardInterrupt:
@@ -157,7 +171,7 @@ class Tuner:
                 self._judged[trial.code_hash, trial.launch_hash] = trial
 
     def _search(self, gpu: ThreadPoolExecutor) -> None:
-        while self._budget.left_s > self._keep_s and not self._is_stopped():
+        while self._budget.left_s > self._keep_s and not self._is_stopped() and not self._has_enough():
             self._collect_compiled()
             self._feed_device(gpu)
             self._feed_compilers()
@@ -170,6 +184,11 @@ class Tuner:
             wait(pending, timeout=min(_TICK_S, self._budget.left_s), return_when=FIRST_COMPLETED)
             self._collect_measured()
             self._serve_first()
+
+    def _has_enough(self) -> bool:
+        """Whether the search may end early."""
+        self._enough = None if self._stopping is None else self._stopping.reason(self._journal.trials)
+        return self._enough is not None
 
     def _serve_first(self) -> None:
         """Verifies the fastest kernel so far on all input sets, where somebody wants the first that may be served."""

@@ -123,8 +123,9 @@ class TuningRow(Base):
     `run_id` names the run of a worker process that has it in hand: what another run writes comes too late. `deaths`
     counts runs that ended in the middle, without a word, since a trial was last kept. `generator` made its trials.
     `refresh`: a search is wanted although a kernel is known. `want`: "first" where somebody takes the first kernel that
-    may be served; `first_kernel_id` is that one, once it is there. `timeline`: what its last run spent its time on
-    (`search.tuning.timeline`).
+    may be served; `first_kernel_id` is that one, once it is there. `enough`: when the search may end before its budget
+    (`fusetune.wire.wanting.Enough`), NULL for never. `tied`: trials that time does not tell from its kernel.
+    `timeline`: what its last run spent its time on (`search.tuning.timeline`).
     """
 
     __tablename__ = "tunings"
@@ -158,6 +159,7 @@ class TuningRow(Base):
     accept: Mapped[dict[str, Any]]
     refresh: Mapped[bool] = mapped_column(default=False, server_default=false())
     want: Mapped[str] = mapped_column(Words(8), default="best", server_default="best")
+    enough: Mapped[dict[str, Any] | None]
     budget_s: Mapped[float]
     trials_limit: Mapped[int | None]
     seed: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -169,6 +171,7 @@ class TuningRow(Base):
     floor_us: Mapped[float | None]
     kernel_id: Mapped[str | None] = mapped_column(Words(ID))
     first_kernel_id: Mapped[str | None] = mapped_column(Words(ID))
+    tied: Mapped[list[Any] | None]
     ended: Mapped[str | None] = mapped_column(Words(32))
     note: Mapped[str] = mapped_column(default="")
     error: Mapped[str | None]
@@ -241,7 +244,7 @@ class KernelRow(Base):
 
     The one without `superseded_at` is the answer for its key, if the number of the `verifier` that proved it is
     today's. `refuted`: why it is none, where a later verifier has found it wrong. `provisional`: how far it may be from
-    the best, where its search has not ended (`fusetune.wire.service.Distance`); NULL for what a search ended with.
+    the best, where its search has not ended (`fusetune.wire.wanting.Distance`); NULL for what a search ended with.
     """
 
     __tablename__ = "kernels"

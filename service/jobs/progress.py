@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from search.tuning.budget import Budget
 from search.tuning.progress import Snapshot
+from search.tuning.stopping import StopRules
 from search.tuning.timeline import Timeline
 from service.db import tunings
 from service.db.engine import Database
@@ -40,6 +41,7 @@ class DbProgress:
         self._timeline = timeline or Timeline()
         self._phase = "ranking candidates"
         self._wants_first = False
+        self._enough = StopRules()
         self._cancelled = threading.Event()
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
@@ -53,6 +55,11 @@ class DbProgress:
     def wants_first(self) -> bool:
         """Somebody takes the first kernel that may be served."""
         return self._wants_first
+
+    @property
+    def enough(self) -> StopRules:
+        """When all who wait for the tuning have enough."""
+        return self._enough
 
     @property
     def spent_s(self) -> float:
@@ -96,4 +103,6 @@ class DbProgress:
             self._cancelled.set()
         else:  # who joined since may allow more, and take less
             self._wants_first = row.want == "first"
+            enough = tunings.enough_of(row)
+            self._enough = StopRules() if enough is None else StopRules(enough.within_floor, enough.improvement)
             self._budget.extend(max(0.0, row.budget_s - self._before_s), row.trials_limit)

@@ -58,6 +58,7 @@ def search(
             first=[*proven_before(job), *won_at_other_sizes(job)],
             timeline=job.timeline,
             early=FirstKernel(lambda: progress.wants_first, partial(serve_first, job, gpu.facts.driver)),
+            enough=lambda: progress.enough,
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:
         raise WorkerStopping

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import KernelArtifact
-from fusetune.wire.service import Distance
+from fusetune.wire.wanting import Distance
 from search.tuning.candidates.spread import TYPICAL_ERROR
 from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts
@@ -34,7 +34,10 @@ def settle(job: Job, outcome: SearchOutcome, spent_s: float, driver: str) -> str
             return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
         kept = _publish(session, job, _kernel_row(session, job, outcome.winner, driver))
         note = job.noted(f"{kept.note} {_promoted(session, kept.id)}".strip())
-        return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id).state
+        tied = outcome.winner.tied
+        return tunings.finish(
+            session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id, tied=tied
+        ).state
 
 
 def serve_first(job: Job, driver: str, winner: Winner, best_predicted_us: float | None) -> None:

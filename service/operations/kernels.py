@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from compiler.errors import UnknownCard
 from fusetune.wire.artifact import TIMING_POLICY, KernelArtifact, is_proven_today
 from fusetune.wire.problems import InvalidDocument, Problem
-from fusetune.wire.service import Accept, KernelAnswers, KernelLookup, Kernels, KernelView, Want
+from fusetune.wire.service import Accept, KernelAnswers, KernelLookup, Kernels, KernelView
+from fusetune.wire.wanting import Want
 from service.db import kernels
 from service.db.kernels import Key
 from service.db.models import CardRow, KernelRow

@@ -131,6 +131,7 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
             accept=request.accept.model_dump(mode="json"),
             refresh=request.refresh,
             want=request.want,
+            enough=None if request.enough is None else request.enough.model_dump(),
             budget_s=request.budget_s,
             trials_limit=request.trials,
             idempotency_key=order.idempotency_key,
@@ -138,7 +139,7 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
         ),
     )
     if not is_new:
-        tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh, request.want)
+        tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh, request.want, request.enough)
     keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
     return row, is_new
 

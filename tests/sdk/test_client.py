@@ -14,7 +14,8 @@ from fusetune.store import Store
 from fusetune.waiting import Pace
 from fusetune.wire.artifact import Evidence
 from fusetune.wire.binding import Binding
-from fusetune.wire.service import Accept, Distance, TuningView
+from fusetune.wire.service import Accept, TuningView
+from fusetune.wire.wanting import Distance
 from tests.sdk.fake_service import (
     URL,
     FakeService,

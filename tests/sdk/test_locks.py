@@ -14,7 +14,7 @@ from fusetune.errors import InvalidLock
 from fusetune.running import LockedSource, ServiceSource, default_source, read_lock, use_source, write_lock
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
-from fusetune.wire.service import Distance
+from fusetune.wire.wanting import Distance
 from tests.sdk.fake_service import FakeService
 from tests.sdk.test_running import FUSION, ROWS, source_of
 

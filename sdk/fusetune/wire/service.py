@@ -15,6 +15,7 @@ from fusetune.wire.artifact import Evidence, Resources, Time, Wire
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion, Seq
 from fusetune.wire.timeline import TimelineView
+from fusetune.wire.wanting import WANT_BEST, Distance, Enough, Want
 
 API_VERSION = "v1"
 
@@ -27,9 +28,6 @@ TrialStateName = Literal[
 TuningState = Literal["queued", "running", "done", "failed", "cancelled"]
 """`done` says that the search came to its end, not that it found a kernel: see `kernel` and `note`."""
 
-Want = Literal["best", "first"]
-"""What a request takes: the kernel that a search ends with, or the first that may be served while it goes on."""
-
 ACTIVE: tuple[TuningState, ...] = ("queued", "running")
 """States of a tuning that will still change."""
 
@@ -37,9 +35,6 @@ ScheduleStage = Literal["schedule", "compile", "runtime"]
 """When a breach of an explicit schedule is found."""
 
 MIN_BUDGET_S = 1.0
-_BEST: Want = Field(default="best", exclude_if=lambda want: want == "best")
-"""Not written down: to a service that does not know it a request is what it was."""
-
 Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_.+-]+$")]
 CardWord = Annotated[str, Field(min_length=1, max_length=120)]
 Moment = Annotated[datetime, Field(strict=False)]
@@ -64,8 +59,8 @@ class TuningRequest(Wire):
 
     `card` is a GPU model's name or a card's id; without it, the card of a worker that is up. `trials` bounds the
     candidates beside `budget_s`. `refresh` searches again although the cache has an answer. `want` "first" takes a
-    provisional kernel too: the first that is right on all input sets and was timed, while the search goes on. `name` is
-    for people.
+    provisional kernel too: the first that is right on all input sets and was timed, while the search goes on.
+    `enough` ends the search before its budget. `name` is for people.
     """
 
     fusion: Fusion
@@ -75,7 +70,8 @@ class TuningRequest(Wire):
     trials: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     accept: Accept = Accept()
     refresh: bool = False
-    want: Want = _BEST
+    want: Want = WANT_BEST
+    enough: Enough | None = Field(default=None, exclude_if=lambda enough: enough is None)
     name: Name | None = None
 
 
@@ -92,7 +88,7 @@ class KernelLookup(Wire):
 
     keys: Annotated[Seq[KernelKey], Field(min_length=1, max_length=256)]
     accept: Accept = Accept()
-    want: Want = _BEST
+    want: Want = WANT_BEST
 
 
 class CardView(Wire):
@@ -146,18 +142,6 @@ class CandidateView(Wire):
 
     scheduler: str
     point: dict[str, Any]
-
-
-class Distance(Wire):
-    """How much faster than a provisional kernel the best may be, as shares of its time.
-
-    `at_most`: what any kernel could save, by the least time that the card allows. `expected`: what the model of the
-    card expects the fastest schedule to save, which is typically off by `error`. Null where that is not known.
-    """
-
-    at_most: float | None = None
-    expected: float | None = None
-    error: float | None = None
 
 
 class KernelView(Wire):
@@ -221,7 +205,7 @@ class TuningView(Wire):
     `phase` is a word for people. `trials` counts them by state, `refused` the points of the space by the rule that
     refuses them, `reasons` why each rule does. `timeline` is of its last run. `note` says in plain words what was not
     done, `error` what went wrong if `state` is failed. `kernel` is what it ended with; `first` the one that was served
-    before, where somebody wanted that.
+    before, where somebody wanted that; `tied` are trials that time does not tell from it.
     """
 
     id: str
@@ -245,6 +229,8 @@ class TuningView(Wire):
     kernel: str | None = None
     first: str | None = None
     want: Want = "best"
+    enough: Enough | None = None
+    tied: Seq[int] = ()
     ended: str | None = None
     note: str = ""
     error: str | None = None

@@ -139,6 +139,17 @@ def test_who_joins_may_want_the_first_kernel(service: World) -> None:
     check(service.post({**REQUEST, "want": "any"}), 422, "invalid-request", "want")
 
 
+def test_a_search_has_enough_once_all_have_who_wait_for_it(service: World) -> None:
+    near, nearer = {"within_floor": 0.1, "improvement": 0.01}, {"within_floor": 0.05}
+    assert opened(service, {**REQUEST, "enough": near})["enough"] == near
+    joined = opened(service, {**REQUEST, "enough": nearer})
+    assert joined["enough"] == {"within_floor": 0.05, "improvement": None}
+    assert opened(service)["enough"] is None
+    assert opened(service, {**REQUEST, "enough": near})["enough"] is None
+    check(service.post({**REQUEST, "enough": {}}), 422, "invalid-request", "enough")
+    check(service.post({**REQUEST, "enough": {"improvement": -1}}), 422, "invalid-request", "enough.improvement")
+
+
 def test_an_equal_request_in_other_words_joins(service: World) -> None:
     first = opened(service)
     assert opened(service, RENAMED)["id"] == first["id"]
