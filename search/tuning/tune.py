@@ -57,7 +57,8 @@ def tune_on(
     is_stopped: Callable[[], bool] = lambda: False,
     compile_processes: int | None = None,
     drafting: DraftPool | None = None,
-    on_open: Callable[[MeasuringDevice], None] = lambda device: None,
+    compiling: CompilePool | None = None,
+    baseline: Callable[[MeasuringDevice], None] = lambda device: None,
     first: Sequence[Candidate] = (),
     timeline: Timeline | None = None,
     early: FirstKernel | None = None,
@@ -65,10 +66,10 @@ def tune_on(
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
-    `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
-    any kernel runs on it: the moment for a baseline. `first`: candidates that are tried before what the ranking has,
-    those that were proven in the emulator when there was no such GPU. `timeline`: where all of it is told. `early`: who
-    may want the first kernel that can be served. `enough`: when the search ends before its budget.
+    `drafting`, `compiling`: children that are up already, left open. `baseline` gets the device with the fusion open,
+    once a kernel was measured: nobody shall wait for it who wants a kernel. `first`: candidates that are tried before
+    what the ranking has, those that were proven in the emulator when there was no such GPU. `timeline`: where all of it
+    is told. `early`: who may want the first kernel that can be served. `enough`: when the search ends early.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     timeline = timeline or Timeline()
@@ -81,15 +82,10 @@ def tune_on(
             drafting = stack.enter_context(DraftPool(drafters(processes)))
             drafting.start()
         drafts = drafting.of(plan.subject(gpu.card), timeline)
-        pool = stack.enter_context(CompilePool(processes))
+        pool = compiling or stack.enter_context(CompilePool(processes))
         pool.start()
-
-        def open_device() -> None:
-            gpu.device.open(plan.fusion)
-            on_open(gpu.device)
-
         with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
-            opened = opener.submit(open_device)
+            opened = opener.submit(gpu.device.open, plan.fusion)
             with timeline.span(SearchStage.RANKING):
                 ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
             opened.result()
@@ -108,7 +104,9 @@ def tune_on(
             timeline=timeline,
             first=early,
             stopping=Stopping(enough, floor, ranking),
+            beside=lambda: baseline(gpu.device),
         )
         outcome = tuner.run()
-        pool.abandon()  # what it compiles now nobody waits for
+        if compiling is None:
+            pool.abandon()  # what it compiles now nobody waits for
         return outcome

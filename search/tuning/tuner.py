@@ -91,7 +91,11 @@ class _Kernel:
 
 
 class Tuner:
-    """One tuning on one device. `run` is called once; another tuner on the same journal goes on where it stopped."""
+    """One tuning on one device. `run` is called once; another tuner on the same journal goes on where it stopped.
+
+    `beside` is other work for the device, done once, as soon as a kernel has been measured and nobody waits for the
+    first one; at the end of the search if that never happens. What it raises ends the search.
+    """
 
     def __init__(
         self,
@@ -106,6 +110,7 @@ class Tuner:
         timeline: Timeline | None = None,
         first: FirstKernel | None = None,
         stopping: Stopping | None = None,
+        beside: Callable[[], None] = lambda: None,
     ) -> None:
         self._builds = builds
         self._device = device
@@ -119,6 +124,8 @@ class Tuner:
         self._first = first
         self._stopping = stopping
         self._enough: EnoughReason | None = None
+        self._beside: Callable[[], None] | None = beside
+        self._done_beside: Future[None] | None = None
         self._finals = Finals(device, self._artifact_of, self._record)
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
@@ -148,7 +155,7 @@ class Tuner:
             except KeyboardInterrupt:
                 ended, rounds = "interrupted", 0
                 self._progress.note("Interrupted: the best kernel is verified now. Ctrl-C again leaves at once.")
-            self._wind_down()
+            self._wind_down(gpu)
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
         with self._timeline.span(SearchStage.FINALS), self._timeline.measuring():
@@ -235,9 +242,16 @@ class Tuner:
             self._ready.append(kernel)
 
     def _feed_device(self, gpu: ThreadPoolExecutor) -> None:
+        if self._beside is not None and self._artifacts and not (self._first is not None and self._first.is_open):
+            self._do_beside(gpu)
         if self._measuring is None and self._ready:
             kernel = self._ready.popleft()
             self._measuring = (kernel, gpu.submit(self._measured, kernel.artifact))
+
+    def _do_beside(self, gpu: ThreadPoolExecutor) -> None:
+        work, self._beside = self._beside, None
+        if work is not None:
+            self._done_beside = gpu.submit(self._timeline.measuring()(work))
 
     def _measured(self, artifact: KernelArtifact) -> MeasureResult:
         """Runs in the thread that waits for the device."""
@@ -266,8 +280,10 @@ class Tuner:
         self._journal.record(trial)
         self._show("settling the leaders" if self._budget.left_s <= self._keep_s else "searching")
 
-    def _wind_down(self) -> None:
+    def _wind_down(self, gpu: ThreadPoolExecutor) -> None:
         """Let the running measurement end (the device bounds it), cancel what has not reached the device."""
+        if not self._is_stopped():
+            self._do_beside(gpu)
         if self._measuring is not None:
             wait([self._measuring[1]])
             self._collect_measured()
@@ -276,6 +292,8 @@ class Tuner:
             self._end(cancelled(build))
         self._compiling, self._twins = [], []
         self._ready.clear()
+        if self._done_beside is not None:
+            self._done_beside.result()
 
     # The leaders ----------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import partial
 from math import log2
 
+from compiler.nvrtc import CompilePool
 from search.measure.device import MeasuringDevice
 from search.space.space import Space
 from search.tuning.attached import Attached
@@ -30,7 +31,12 @@ _LOOKED_AT = 64
 
 
 def search(
-    job: Job, gpu: Attached, stopping: threading.Event, compilers: int | None, drafting: DraftPool | None = None
+    job: Job,
+    gpu: Attached,
+    stopping: threading.Event,
+    compilers: int | None,
+    drafting: DraftPool | None = None,
+    compiling: CompilePool | None = None,
 ) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
@@ -54,7 +60,8 @@ def search(
             is_stopped=lambda: progress.is_cancelled or stopping.is_set(),
             compile_processes=compilers,
             drafting=drafting,
-            on_open=partial(record_baseline, job),
+            compiling=compiling,
+            baseline=partial(record_baseline, job),
             first=[*proven_before(job), *won_at_other_sizes(job)],
             timeline=job.timeline,
             early=FirstKernel(lambda: progress.wants_first, partial(serve_first, job, gpu.facts.driver)),

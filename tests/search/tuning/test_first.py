@@ -76,3 +76,32 @@ def test_what_publishing_raises_ends_the_search(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="another run"):
         searched(tmp_path, [" 30", " 10"], publish=lost)
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_other_work_for_the_device_waits_for_the_first_kernel(tmp_path: Path, is_wanted: bool) -> None:
+    scheduler, device = Scripted([f" {us}" for us in (10, 20, 30)]), Device()
+    done: list[int] = []
+    first = FirstKernel(lambda: is_wanted, lambda winner, us: done.append(0))
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        sampler = RandomSampler(scheduler.spaces, seed=0)
+        builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
+        settings = SearchSettings(queue_depth=1)
+
+        def beside() -> None:
+            done.append(len(device.calls))
+
+        Tuner(builder, device, sampler, journal, Budget(), settings, first=first, beside=beside).run()
+    assert len(done) == 1 + is_wanted
+    if is_wanted:
+        assert done[0] == 0
+    assert 1 <= done[-1] <= 4, "once, as soon as a kernel was measured"
+
+
+def test_other_work_is_done_where_no_kernel_was_measured(tmp_path: Path) -> None:
+    done: list[str] = []
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(Scripted(["wrong 1"])), Compiler(), "sm_90a", artifact=artifact)
+        sampler = RandomSampler(Scripted(["wrong 1"]).spaces, seed=0)
+        Tuner(builder, Device(), sampler, journal, Budget(), beside=lambda: done.append("done")).run()
+    assert done == ["done"]

@@ -122,10 +122,10 @@ class Bench:
     budgets: list[Budget] = field(default_factory=list)
 
     def tune_on(
-        self, gpu: Any, plan: Any, log: Any, budget: Budget, *args: Any, on_open: Any, **kwargs: Any
+        self, gpu: Any, plan: Any, log: Any, budget: Budget, *args: Any, baseline: Any, **kwargs: Any
     ) -> SearchOutcome:
         self.budgets.append(budget)
-        on_open(gpu.device)
+        baseline(gpu.device)
         return self.search(log=log, **kwargs)
 
     def tunings(self) -> TuningJobs:
