@@ -139,6 +139,7 @@ TABLE: dict[str, Row] = {
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
+    "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.wanting"), others=("sqlalchemy",)),
     "service.views": Row(
         ours=("service.db", "compiler.pipeline", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
