@@ -3,6 +3,7 @@ right under all checks of the emulator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -194,7 +195,7 @@ def test_short_rows_stay_in_tensor_memory(fusion: Fusion, point: dict[str, Any],
 def test_rows_that_not_every_block_of_a_cluster_has_lie_there_too(pool: CompilePool) -> None:
     """Four blocks take turns at seven rows, and what they store first is also an output: in the second turn the last
     block has no row of its own. Passes that read there find what was put down, and do not use it."""
-    ops = [
+    ops: list[Mapping[str, Any]] = [
         {"op": "neg", "in": ["x"], "out": "n"},
         {"op": "exp", "in": ["n"], "out": "e"},
         {"op": "sum", "in": ["e"], "out": "s", "dims": [0, 1], "keepdim": True},
