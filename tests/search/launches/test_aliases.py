@@ -17,6 +17,7 @@ from fusetune import FusionBuilder
 from fusetune.wire.binding import Binding
 from search.launches.cheapest import cheapest_cut
 from search.launches.cut import cut_at
+from search.space.schedulers.launches import Launches
 from search.tuning.candidates.plan import Plan
 
 CARD = card_or_default("H200")
@@ -59,6 +60,38 @@ def test_the_cheapest_cut_reads_an_input_before_it_is_written() -> None:
     assert cut is not None
     assert not list(late_reads(fusion.aliases, [(part.reads, part.writes) for part in cut.parts]))
     assert [part.fusion.aliases for part in cut.parts if fusion.outputs[0] in part.writes] == [(("v0", "i0"),)]
+
+
+@pytest.mark.parametrize("written_first", [True, False])
+def test_what_nothing_was_read_for_is_written_last(written_first: bool) -> None:
+    """The difference to what was there before, and what is there from now on: two launches, in whatever order the
+    outputs are named."""
+    f = FusionBuilder()
+    now, before = f.input("now", (64, 48), "f32"), f.input("before", (64, 48), "f32")
+    change, kept = now - before, f.copy(now)
+    for output in (kept, change) if written_first else (change, kept):
+        f.output(output, alias=before if output is kept else None)
+    fusion = pinned(bind(f.build(), Binding()))
+    plan = Plan.of(fusion, CARD)
+    (made,) = (x for x in plan.schedulers.values() if isinstance(x, Launches))
+    kept_name = fusion.outputs[0 if written_first else 1]
+    assert [set(part.writes) for part in made.cut.parts][-1] == {kept_name}
+
+
+def swapped(*, copies: bool) -> Fusion:
+    """Two tensors, each in the memory of the other."""
+    f = FusionBuilder()
+    x, y = f.input("x", (64, 48), "f32"), f.input("y", (64, 48), "f32")
+    held = f.copy(y) if copies else y
+    f.output(f.copy(x), alias=y)
+    f.output(f.copy(held), alias=x)
+    return bind(f.build(), Binding())
+
+
+def test_two_that_wait_for_each_other_are_refused_with_what_to_do() -> None:
+    with pytest.raises(Unsupported, match="no launch can write into its input while another still reads it"):
+        Plan.of(swapped(copies=False), CARD)
+    assert Plan.of(swapped(copies=True), CARD).legal
 
 
 def test_a_cut_that_reads_it_after_is_refused() -> None:
