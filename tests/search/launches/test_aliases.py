@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from compiler.arch import card_or_default
+from compiler.emulate.ptx.parser import parse
 from compiler.errors import InvalidFusion, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.pinned import pinned
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import artifact, generate
 from compiler.schedule.aliases import late_reads
 from compiler.schedule.start import start
 from compiler.wire import bind, trace_from_json, trace_to_json
@@ -17,6 +20,8 @@ from fusetune import FusionBuilder
 from fusetune.wire.binding import Binding
 from search.launches.cheapest import cheapest_cut
 from search.launches.cut import cut_at
+from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.inputs import RANDOM
 from search.space.schedulers.launches import Launches
 from search.tuning.candidates.plan import Plan
 
@@ -78,20 +83,33 @@ def test_what_nothing_was_read_for_is_written_last(written_first: bool) -> None:
     assert [set(part.writes) for part in made.cut.parts][-1] == {kept_name}
 
 
-def swapped(*, copies: bool) -> Fusion:
+def swapped() -> Fusion:
     """Two tensors, each in the memory of the other."""
     f = FusionBuilder()
     x, y = f.input("x", (64, 48), "f32"), f.input("y", (64, 48), "f32")
-    held = f.copy(y) if copies else y
     f.output(f.copy(x), alias=y)
-    f.output(f.copy(held), alias=x)
+    f.output(f.copy(y), alias=x)
     return bind(f.build(), Binding())
 
 
-def test_two_that_wait_for_each_other_are_refused_with_what_to_do() -> None:
-    with pytest.raises(Unsupported, match="no launch can write into its input while another still reads it"):
-        Plan.of(swapped(copies=False), CARD)
-    assert Plan.of(swapped(copies=True), CARD).legal
+def of_both() -> Fusion:
+    """What is written into an input, and what is made of that and of the input as it was."""
+    f = FusionBuilder()
+    x = f.input("x", (64, 48), "f32")
+    sums = f.cumsum(x, 1)
+    f.output(sums, alias=x)
+    f.output(f.le(sums, f.flip(x, (0,))))
+    return bind(f.build(), Binding())
+
+
+@pytest.mark.parametrize("build", [swapped, of_both])
+def test_what_others_wait_for_is_worked_out_apart(build: Callable[[], Fusion], pool: CompilePool) -> None:
+    plan = Plan.of(build(), CARD)
+    (candidate, *_) = plan.sample(1, 3)
+    assert "apart" in candidate.scheduler or build is of_both  # which may store the input turned over instead
+    made = generate(plan.schedulers[candidate.scheduler].trace(plan.fusion, candidate.knobs), CARD.arch)
+    built = artifact(made, pool.submit(made.source, CARD.arch.name).result())
+    assert run_set(plan.fusion, built, parse(built.ptx), RANDOM, ORDERS[-1:]).fault == ""
 
 
 def test_a_cut_that_reads_it_after_is_refused() -> None:
