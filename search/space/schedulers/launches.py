@@ -231,8 +231,6 @@ def launches_refusal(fusion: Fusion, arch: Arch, singles: tuple[Scheduler, ...])
         alone = part_of(fusion, (op.output,), made - {op.output}).fusion
         if all(s.refusal(alone, arch) is not None for s in singles):
             return f"no scheduler takes {op.kind} ({op.output}), even in a launch of its own"
-    if fusion.aliases and all(s.refusal(fusion, arch) is not None for s in singles):
-        return "no launch can write into its input while another still reads it; make one of them read a `copy` of it"
     return "one kernel holds it, and no reduction is short of blocks"
 
 
