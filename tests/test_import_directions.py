@@ -221,7 +221,7 @@ TABLE: dict[str, Row] = {
         ours=("benchmarks.blackwell", "benchmarks.emulate", "compiler.emulate", "compiler.arch", "fusetune"),
         others=("numpy",),
     ),
-    "benchmarks.blackwell.predicted": Row(ours=("compiler", "search")),
+    "benchmarks.blackwell.predicted": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.search": Row(lazily=("compiler", "search")),
