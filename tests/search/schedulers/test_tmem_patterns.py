@@ -21,7 +21,7 @@ from search.space.groups.tmem_layout import DIMSEPS
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add
 from tests.search.schedulers.points import generated, point_of, scheduler_named
-from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax, spread, tensor
+from tests.search.schedulers.row_fusions import Ops, rms_norm_of_sum, softmax, spread, tensor
 
 ARCH = "sm_100a"
 
@@ -194,7 +194,7 @@ def test_short_rows_stay_in_tensor_memory(fusion: Fusion, point: dict[str, Any],
 def test_rows_that_not_every_block_of_a_cluster_has_lie_there_too(pool: CompilePool) -> None:
     """Four blocks take turns at seven rows, and what they store first is also an output: in the second turn the last
     block has no row of its own. Passes that read there find what was put down, and do not use it."""
-    ops = [
+    ops: Ops = [
         {"op": "neg", "in": ["x"], "out": "n"},
         {"op": "exp", "in": ["n"], "out": "e"},
         {"op": "sum", "in": ["e"], "out": "s", "dims": [0, 1], "keepdim": True},
