@@ -139,6 +139,7 @@ TABLE: dict[str, Row] = {
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
+    "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.wanting"), others=("sqlalchemy",)),
     "service.views": Row(
         ours=("service.db", "compiler.pipeline", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
@@ -199,7 +200,9 @@ TABLE: dict[str, Row] = {
     "docker": Row(ours=("service.db", "service.settings")),
     #
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
-    "benchmarks.suite.language": Row(ours=("fusetune",)),
+    "benchmarks.suite.forms": Row(ours=("fusetune",)),
+    "benchmarks.suite.language": Row(ours=("benchmarks.suite.forms", "fusetune")),
+    "benchmarks.suite.products": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.kernels": Row(
         ours=("benchmarks.kernels", "compiler.arch", "compiler.errors", "fusetune.torch"), others=("torch",)
     ),

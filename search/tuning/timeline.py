@@ -35,6 +35,7 @@ class SearchStage(StrEnum):
     PROVING = "proving"
     VERIFYING = "verifying"
     TIMING = "timing"
+    FIRST = "first kernel"
     FINALS = "finals"
 
 

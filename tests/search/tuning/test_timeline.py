@@ -7,7 +7,7 @@ import json
 import pytest
 
 from compiler.child import StartUp
-from fusetune.wire.service import TimelineView
+from fusetune.wire.timeline import TimelineView
 from search.tuning.timeline import GPU, MAIN, SearchStage, Span, Timeline, taken
 
 
