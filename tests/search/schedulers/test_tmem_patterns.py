@@ -150,7 +150,7 @@ def test_tiles_of_a_round_need_their_columns() -> None:
 ROW_CASES = [
     pytest.param(softmax((2, 8192), (1,), "bf16"), {}, id="rows", marks=LONG),
     pytest.param(softmax((2, 8192), (1,), "f32"), {"tmem": "values", "keep_values": "yes"}, id="costly values"),
-    pytest.param(rms_norm_of_sum((2, 8192), "bf16"), {"tmem": "values", "keep_values": "all"}, id="sums"),
+    pytest.param(rms_norm_of_sum((2, 8192), "bf16"), {"tmem": "values", "keep_values": "all"}, id="sums", marks=LONG),
     pytest.param(
         rms_norm_of_sum((2, 8192), "bf16"),
         {"tmem": "values", "keep_values": "all", "keep": "shared"},
