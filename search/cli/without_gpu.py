@@ -21,7 +21,7 @@ from search.tuning.candidates.plan import Plan
 from search.tuning.prepared import Prepared
 from search.tuning.progress import failure_counts
 from search.tuning.results import TunedSubject, kernel_path, write_proven
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.tune import compilers
 from search.tuning.tuner import Ending
 
@@ -57,7 +57,7 @@ def tune_without_gpu(
         was_interrupted = found.was_interrupted
 
         def prove(kernel: KernelArtifact, seconds: float) -> EmulatedProof:
-            with times.span(Stage.PROVING):
+            with times.span(SearchStage.PROVING):
                 return prover.prove(kernel, seconds)
 
         proving = prove_prepared(place, found, prove, _PROVEN_WITHOUT_GPU, lambda: budget.left_s)

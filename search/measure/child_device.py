@@ -13,7 +13,7 @@ from compiler.ir.fusion import Fusion
 from fusetune.launch import KernelError, NoDevice
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost, Effort, MeasureResult
-from search.tuning.timeline import GPU, Span, Stage, Timeline, taken
+from search.tuning.timeline import GPU, SearchStage, Span, Timeline, taken
 from search.tuning.trial import TrialState
 
 _OPEN_ATTEMPTS = 2
@@ -104,15 +104,15 @@ def handler_of(backend: Backend) -> Callable[[Any], Any]:
     def answer(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Any:
         match request:
             case OpenFusion(fusion):
-                with taken(Stage.INPUTS, backend.spans):
+                with taken(SearchStage.INPUTS, backend.spans):
                     return backend.open(fusion)
             case ReadFacts():
-                with taken(Stage.LIMITS, backend.spans):
+                with taken(SearchStage.LIMITS, backend.spans):
                     return backend.facts()
             case MeasureKernel(artifact, effort):
                 return _measure(backend, artifact, effort)
             case TimeBaseline(name):
-                with taken(Stage.BASELINE, backend.spans):
+                with taken(SearchStage.BASELINE, backend.spans):
                     return _baseline(backend, name)
 
     return handle

@@ -23,7 +23,7 @@ from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.decided import UNDECIDED_FIX, why_undecided
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.proof.verify.scalars import numbers_in
-from search.tuning.timeline import Span, Stage, taken
+from search.tuning.timeline import SearchStage, Span, taken
 from search.tuning.trial import TrialState
 
 KERNELS_KEPT = 8
@@ -60,9 +60,9 @@ class CudaBackend:
 
         self._torch = torch
         self._index = index
-        with taken(Stage.LIMITS, self.spans):
+        with taken(SearchStage.LIMITS, self.spans):
             self._facts = read_facts(index)
-        with taken(Stage.CONTEXT, self.spans):
+        with taken(SearchStage.CONTEXT, self.spans):
             torch.cuda.set_device(index)
             self._arrays = TorchArrays(f"cuda:{index}")
         self._nvml = Nvml(index)
@@ -130,14 +130,14 @@ class CudaBackend:
         assert self._bench is not None
         if why := why_undecided(self._bench.decided):
             return MeasureResult(TrialState.UNSUPPORTED, f"{why}. {UNDECIDED_FIX}")
-        with taken(Stage.VERIFYING, self.spans):
+        with taken(SearchStage.VERIFYING, self.spans):
             ready = self._ready(artifact)
             fault = self._fault(ready, input_sets(fusion) if effort is Effort.ALL_SETS else (RANDOM,))
         seconds = {"verify": self.spans[-1].wall_s}
         if fault:
             self._drop_kernels(keep=KERNELS_KEPT, without=ready)
             return MeasureResult(TrialState.WRONG_RESULT, fault, seconds=seconds)
-        with taken(Stage.TIMING, self.spans):
+        with taken(SearchStage.TIMING, self.spans):
             timing = self._time(ready, effort)
         seconds["time"] = self.spans[-1].wall_s
         return MeasureResult(TrialState.MEASURED, "", self._verification(ready), timing, seconds)

@@ -25,7 +25,7 @@ from search.tuning.failing import Failure
 from search.tuning.identity import kernel_id
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress, Snapshot
-from search.tuning.timeline import Stage
+from search.tuning.timeline import SearchStage
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tune import compilers as default_compilers
 from service.jobs.executor import WorkerStopping
@@ -75,14 +75,14 @@ def prepare(
             return progress.is_cancelled or stopping.is_set()
 
         seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
-        with job.timeline.span(Stage.RANKING):
+        with job.timeline.span(SearchStage.RANKING):
             ranking = job.plan.ranking(drafts.foresee, _PER_KERNEL * KERNELS, job.seed, seconds, is_stopped=is_stopped)
         ordered = spread(ranking)
         builder = Builder(drafts, pool, job.plan.arch.name, refiner(target.card), job.timeline)
         loop = _Compiling(builder, target.card, job, trials, progress, is_stopped, queue_depth=2 * processes)
         loop.run(ordered)
         proving = Proving(builder, job.budget, trials, progress, is_stopped, loop.built, prover)
-        with job.timeline.span(Stage.PROVING):
+        with job.timeline.span(SearchStage.PROVING):
             winner = proving.run() if loop.is_complete else None
         pool.abandon()  # what it compiles now nobody waits for
     if stopping.is_set() and not progress.is_cancelled and not (loop.is_complete and proving.is_complete):
