@@ -152,13 +152,14 @@ class PostgresBell:
                         heard()
                         while not stopping.is_set():
                             for _ in driver.notifies(timeout=_AGAIN_S, stop_after=1):
-                                heard()
+                                if not stopping.is_set():
+                                    heard()
                         driver.execute(f"UNLISTEN {CHANNEL}")
                 except Exception as error:  # noqa: BLE001 (the driver's errors are many; workers look by themselves too)
                     log.warning("the bell of the job queue is not heard: %s", error)
                     stopping.wait(_AGAIN_S)
 
-        return Listener(wait, lambda: None)
+        return Listener(wait, self.ring)  # which ends its wait
 
     def close(self) -> None:
         """Gives connections back."""
