@@ -200,7 +200,9 @@ TABLE: dict[str, Row] = {
     "docker": Row(ours=("service.db", "service.settings")),
     #
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
-    "benchmarks.suite.language": Row(ours=("fusetune",)),
+    "benchmarks.suite.forms": Row(ours=("fusetune",)),
+    "benchmarks.suite.language": Row(ours=("benchmarks.suite.forms", "fusetune")),
+    "benchmarks.suite.products": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.kernels": Row(
         ours=("benchmarks.kernels", "compiler.arch", "compiler.errors", "fusetune.torch"), others=("torch",)
     ),
@@ -222,7 +224,7 @@ TABLE: dict[str, Row] = {
         ours=("benchmarks.blackwell", "benchmarks.emulate", "compiler.emulate", "compiler.arch", "fusetune"),
         others=("numpy",),
     ),
-    "benchmarks.blackwell.predicted": Row(ours=("compiler", "search")),
+    "benchmarks.blackwell.predicted": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.search": Row(lazily=("compiler", "search")),

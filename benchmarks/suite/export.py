@@ -17,8 +17,9 @@ from fusetune.wire.suite import strip_case
 HERE = Path(__file__).parent
 SUITE = HERE / "suite_public.json"
 LANGUAGE = HERE / "suite_language.json"
+PRODUCTS = HERE / "suite_products.json"
 FUSIONS = HERE / "fusions"
-FOLDERS = {SUITE: FUSIONS, LANGUAGE: FUSIONS / "language"}
+FOLDERS = {SUITE: FUSIONS, LANGUAGE: FUSIONS / "language", PRODUCTS: FUSIONS / "products"}
 """Where the fusions of a suite lie."""
 
 

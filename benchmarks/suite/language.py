@@ -17,25 +17,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
-from math import pi, prod, sqrt
+from collections.abc import Sequence
+from math import pi, sqrt
 from pathlib import Path
 from typing import Any
 
+from benchmarks.suite.forms import NORMAL, Form, Init, case, form
 from fusetune import FusionBuilder, functional
-from fusetune.fusion import Fusion, Tensor
+from fusetune.fusion import Tensor
 from fusetune.wire.fusion import DTypeName
-from fusetune.wire.op_check import ITEM_BYTES
 
 SUITE = Path(__file__).with_name("suite_language.json")
 
-Init = dict[str, Any]
-NORMAL: Init = {"dist": "normal", "mean": 0.0, "std": 1.0}
 SCALE: Init = {"dist": "normal", "mean": 1.0, "std": 0.1}
 SQUARES: Init = {"dist": "uniform", "low": 1e-3, "high": 1.0}
-
-Form = dict[str, Any]
-"""What a case and its small form differ in: the graph, how to fill inputs, and the lines that name sizes."""
 
 BETA1, BETA2, EPS, DECAY, LR = 0.9, 0.999, 1e-8, 0.01, 1e-3
 SMOOTHING = 0.1
@@ -48,45 +43,6 @@ def cases() -> list[dict[str, Any]]:
     return [*_optimizers(), *_losses(), *_quantised(), *_normalized(), *_embedded(), *_gelus()]
 
 
-def _case(name: str, kind: str, note: str, form: Callable[..., Form], full: Any, tiny: Any) -> dict[str, Any]:
-    """The case of a form at two sizes."""
-    made = form(*full)
-    read, written = _traffic(made)
-    facts = {"bytes_read": read, "bytes_written": written, "mm_flops": 0}
-    return {"id": name, "kind": kind, "note": note, **facts, **made, "tiny": form(*tiny)}
-
-
-def _traffic(form: Form) -> tuple[int, int]:
-    """Fewest bytes read and written, with all tensors of a list."""
-    many = sum(map(prod, form["tensors"])) if "tensors" in form else 0
-
-    def elems(tensor: Mapping[str, Any]) -> int:
-        whole = many if tensor["shape"] == ["N"] else prod(tensor["shape"])
-        return int(tensor.get("read", whole)) * ITEM_BYTES[tensor["dtype"]]
-
-    return sum(map(elems, form["inputs"])), sum(map(elems, form["outputs"]))
-
-
-def _form(fusion: Fusion, fills: Mapping[str, Init], torch: Sequence[str], **more: Any) -> Form:
-    """The graph as a suite has it: every output with its shape and dtype, every input with its strides and filling."""
-    from fusetune.wire import infer
-
-    document = json.loads(fusion.to_json())
-    types = infer(fusion).types
-    for tensor in document["inputs"]:
-        if not tensor.get("list"):
-            shape = tensor["shape"]
-            tensor["strides"] = [prod(shape[d + 1 :]) for d in range(len(shape))]
-            tensor["contiguity"] = [True] * len(shape)
-        tensor.update(fills[tensor["name"]] if "init" in fills[tensor["name"]] else {"init": fills[tensor["name"]]})
-    for output in document["outputs"]:
-        found = types[output["name"]]
-        output["shape"] = [str(e) if e.size is None else e.size for e in found.shape]
-        output["dtype"] = found.dtype
-    parts = ("inputs", "scalars", "ops", "outputs")
-    return {**{part: document[part] for part in parts if part in document}, "torch": list(torch), **more}
-
-
 def parameters() -> list[list[int]]:
     """A hundred tensors of a billion elements, as of a small language model: matrices, and vectors of its norms."""
     layer = [[2048, 2048], [512, 2048], [512, 2048], [2048, 2048], *[[8960, 2048]] * 2, [2048, 8960], [2048], [2048]]
@@ -97,8 +53,8 @@ def _optimizers() -> list[dict[str, Any]]:
     small = [[5, 3], [7], [1], [40, 33], [2051]]
     note = "one step over a hundred tensors, in place; calls go on from what the last one left"
     return [
-        _case("adamw_f32_1b", "optimizer", note, _adamw, ("f32", parameters()), ("f32", small)),
-        _case(
+        case("adamw_f32_1b", "optimizer", note, _adamw, ("f32", parameters()), ("f32", small)),
+        case(
             "adamw_bf16_1b", "optimizer", f"{note}; parameters in bf16, moments in f32",
             _adamw, ("bf16", parameters()), ("bf16", small),
         ),
@@ -135,7 +91,7 @@ def _adamw(dtype: DTypeName, tensors: list[list[int]]) -> Form:
         lines = ["w, p = p, [x.float() for x in p]", "g = [x.float() for x in g]", *lines[:-1]]
         lines += ["torch._foreach_copy_(w, p)", "return w, m, v"]
     fills = {"p": NORMAL, "g": NORMAL, "m": NORMAL, "v": SQUARES}
-    return _form(f.build(), fills, lines, tensors=tensors, values=values, **({"peers": peers} if peers else {}))
+    return form(f.build(), fills, lines, tensors=tensors, values=values, **({"peers": peers} if peers else {}))
 
 
 def _torch_step(form: str, where: str) -> dict[str, list[str]]:
@@ -162,8 +118,8 @@ def _losses() -> list[dict[str, Any]]:
         full, tiny = (8192, words), (6, 320)
         note = "label smoothing, mean over rows; computed in f32, as Hugging Face's losses are"
         found += [
-            _case(f"cross_entropy_{size}", "loss", note, _cross_entropy, (*full, False), (*tiny, False)),
-            _case(
+            case(f"cross_entropy_{size}", "loss", note, _cross_entropy, (*full, False), (*tiny, False)),
+            case(
                 f"cross_entropy_grad_{size}", "loss", f"{note}; with the gradient by the logits",
                 _cross_entropy, (*full, True), (*tiny, True),
             ),
@@ -187,13 +143,13 @@ def _cross_entropy(rows: int, words: int, with_gradient: bool) -> Form:
         f.output((f.where(is_target, share - (1 - SMOOTHING), share) / rows).cast("bf16"), "dx")
     fills = {"x": NORMAL, "target": {"dist": "int", "low": 0, "high": words}}
     more = {"grad": ["x"]} if with_gradient else {}
-    return _form(f.build(), fills, [f"return F.cross_entropy(x.float(), target, label_smoothing={SMOOTHING})"], **more)
+    return form(f.build(), fills, [f"return F.cross_entropy(x.float(), target, label_smoothing={SMOOTHING})"], **more)
 
 
 def _quantised() -> list[dict[str, Any]]:
     tiny, note = (6, 48), "each row by its own largest magnitude; the quotients and the scale"
     return [
-        _case(
+        case(
             f"quantize_{dtype}_bf16_{rows}x{cols}", "quantisation", note,
             _quantize, (dtype, rows, cols), (dtype, *tiny),
         )
@@ -218,13 +174,13 @@ def _quantize(dtype: DTypeName, rows: int, cols: int) -> Form:
         if dtype == "i8"
         else f"return (x / scale).clamp(-{largest}, {largest}).to(torch.float8_e4m3fn), scale",
     ]
-    return _form(f.build(), {"x": NORMAL}, lines)
+    return form(f.build(), {"x": NORMAL}, lines)
 
 
 def _normalized() -> list[dict[str, Any]]:
     note = "both outputs; seed and offset are what the backward needs of the mask. Torch draws numbers of its own"
     return [
-        _case(
+        case(
             "dropout_residual_layernorm_bf16_16384x4096", "normalization", note,
             _dropout_norm, (16384, 4096), (8, 64),
         )
@@ -254,7 +210,7 @@ def _dropout_norm(rows: int, cols: int) -> Form:
         "kept": f"(h.double() - ({kept})).abs() <= (h.double() - r.double()).abs()",
         "told_apart": "x.abs() > 0.25",
     }
-    return _form(f.build(), fills, lines, keeps=keeps)
+    return form(f.build(), fills, lines, keeps=keeps)
 
 
 def _over(folded: Tensor, x: Tensor) -> Tensor:
@@ -265,8 +221,8 @@ def _embedded() -> list[dict[str, Any]]:
     full, tiny = (4, 4096, 32, 128, 128256), (2, 3, 2, 8, 16)
     plain = "embedding_bf16_16384x4096"
     return [
-        _case(plain, "embedding", "rows of a table, each chosen once", _embedding, (*full, False), (*tiny, False)),
-        _case(
+        case(plain, "embedding", "rows of a table, each chosen once", _embedding, (*full, False), (*tiny, False)),
+        case(
             "embedding_rope_bf16_4x4096x32x128", "embedding", "rows of a table, turned by their position in halves",
             lambda *sizes: _embedding(*sizes) | {"floor_case": plain}, (*full, True), (*tiny, True),
         ),
@@ -285,7 +241,7 @@ def _embedding(batch: int, tokens: int, heads: int, wide: int, words: int, turne
     }
     if not turned:
         f.output(f.copy(chosen), "y")
-        return _form(f.build(), fills, ["return F.embedding(index, table)"])
+        return form(f.build(), fills, ["return F.embedding(index, table)"])
     half, every = wide // 2, (batch, tokens, heads, wide // 2)
     c, s = (f.input(name, (tokens, half), "f32").broadcast_to(every, dims=(1, 3)) for name in ("cos", "sin"))
     x = chosen.cast("f32").reshape((batch, tokens, heads, wide))
@@ -298,21 +254,21 @@ def _embedding(batch: int, tokens: int, heads: int, wide: int, words: int, turne
         "c, s = cos[None, :, None], sin[None, :, None]",
         "return torch.cat((a * c - b * s, b * c + a * s), -1).to(table.dtype)",
     ]
-    return _form(f.build(), fills | {"cos": angles, "sin": angles}, lines)
+    return form(f.build(), fills | {"cos": angles, "sin": angles}, lines)
 
 
 def _gelus() -> list[dict[str, Any]]:
     full, tiny = (8192, 12288), (6, 48)
     return [
-        _case("gelu_erf_bf16_8192x12288", "pointwise", "torch's default GELU", _gelu, full, tiny),
-        _case("gelu_erf_backward_bf16_8192x12288", "pointwise", "what autograd calls", _gelu_backward, full, tiny),
+        case("gelu_erf_bf16_8192x12288", "pointwise", "torch's default GELU", _gelu, full, tiny),
+        case("gelu_erf_backward_bf16_8192x12288", "pointwise", "what autograd calls", _gelu_backward, full, tiny),
     ]
 
 
 def _gelu(rows: int, cols: int) -> Form:
     f = FusionBuilder()
     f.output(f.gelu(f.input("x", (rows, cols), "bf16").cast("f32"), approximate="none").cast("bf16"), "y")
-    return _form(f.build(), {"x": NORMAL}, ["return F.gelu(x)"])
+    return form(f.build(), {"x": NORMAL}, ["return F.gelu(x)"])
 
 
 def _gelu_backward(rows: int, cols: int) -> Form:
@@ -321,7 +277,7 @@ def _gelu_backward(rows: int, cols: int) -> Form:
     below = (f.erf(x * sqrt(0.5)) + 1.0) * 0.5
     density = f.exp(f.square(x) * -0.5) * (1 / sqrt(2 * pi))
     f.output((dy * (below + x * density)).cast("bf16"), "dx")
-    return _form(f.build(), {"dy": NORMAL, "x": NORMAL}, ["return torch.ops.aten.gelu_backward(dy, x)"])
+    return form(f.build(), {"dy": NORMAL, "x": NORMAL}, ["return torch.ops.aten.gelu_backward(dy, x)"])
 
 
 def to_text() -> str:

@@ -43,4 +43,4 @@ def scratch_buffers(trace: ProgramTrace) -> tuple[Buffer, ...]:
 
 
 def _nbytes(value: Value) -> int:
-    return value.elems * value.dtype.nbytes
+    return value.storage_elems * value.dtype.nbytes

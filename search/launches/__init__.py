@@ -8,6 +8,7 @@ from search.launches.cut import Cut, LaunchPart, cut_at, part_of, program_trace
 from search.launches.inner_outer import group_counts, in_groups
 from search.launches.merged_dims import merged_dims
 from search.launches.nested_folds import nested_folds
+from search.launches.pitched_products import pitched_products
 from search.launches.raised_permutes import raise_permutes
 from search.launches.short_runs import runs_last
 from search.launches.split_factors import merging_helps, split_factors
@@ -27,6 +28,7 @@ __all__ = [
     "merging_helps",
     "nested_folds",
     "part_of",
+    "pitched_products",
     "product_factors",
     "program_trace",
     "raise_permutes",

@@ -74,11 +74,13 @@ class Writer:
         is_term: bool = False,
         step: int = 1,
         low: tuple[int, ...] = (),
+        strides: tuple[int, ...] | None = None,
     ) -> str:
-        """A new operator over values of the new fusion; the name of its result, which is dense."""
+        """A new operator over values of the new fusion; the name of its result, which is dense unless it is stored
+        with other `strides`."""
         name = f"v{len(self._ops)}"
         self._ops.append(Op(kind, tuple(inputs), name, dims, start, grade, is_term, step, low))
-        self._values[name] = Value(name, shape, dtype, dense_strides(shape))
+        self._values[name] = Value(name, shape, dtype, strides or dense_strides(shape))
         return name
 
     def parts_of(self, op: Op) -> tuple[OpKind, DType]:

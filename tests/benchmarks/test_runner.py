@@ -20,6 +20,7 @@ from benchmarks.kernels.timing import Timed, WallClockTimer, set_count, summariz
 
 VARIED = SUITE.with_name("suite_varied.json")
 LANGUAGE = SUITE.with_name("suite_language.json")
+PRODUCTS = SUITE.with_name("suite_products.json")
 CASES = load(["*"], tiny=False)
 TINY = load(["*"], tiny=True)
 MIB = 1 << 20
@@ -37,7 +38,7 @@ LIMITS = CardLimits(
 
 @pytest.mark.parametrize(
     "case",
-    [*CASES, *load(["*"], tiny=False, path=VARIED), *load(["*"], tiny=False, path=LANGUAGE)],
+    [*CASES, *(case for path in (VARIED, LANGUAGE, PRODUCTS) for case in load(["*"], tiny=False, path=path))],
     ids=lambda case: str(case["id"]),
 )
 def test_traffic_is_what_the_suite_states(case: dict[str, int]) -> None:
@@ -45,7 +46,11 @@ def test_traffic_is_what_the_suite_states(case: dict[str, int]) -> None:
     assert matmul_flops(case) == case["mm_flops"]
 
 
-@pytest.mark.parametrize("case", [*TINY, *load(["*"], tiny=True, path=VARIED)], ids=lambda case: str(case["id"]))
+@pytest.mark.parametrize(
+    "case",
+    [*TINY, *(case for path in (VARIED, PRODUCTS) for case in load(["*"], tiny=True, path=path))],
+    ids=lambda case: str(case["id"]),
+)
 def test_the_torch_lines_agree_with_the_op_list(case: dict[str, object]) -> None:
     inputs = make_inputs(case, "cpu", seed=3)
     assert compare(case, idiom(case)(*inputs), reference(case, inputs)).why == ""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.suite import language
-from benchmarks.suite.export import FOLDERS, FUSIONS, LANGUAGE, SUITE, fusion_files, fusion_of
+from benchmarks.suite import language, products
+from benchmarks.suite.export import FOLDERS, FUSIONS, LANGUAGE, PRODUCTS, SUITE, fusion_files, fusion_of
 from fusetune.wire.parse import parse_fusion
 
 VARIED = SUITE.with_name("suite_varied.json")
@@ -23,8 +23,9 @@ def test_files_equal_a_fresh_export(suite: Path) -> None:
     assert on_disk == fusion_files(suite), "run `python -m benchmarks.suite.export`"
 
 
-def test_the_suite_of_the_language_equals_what_its_module_writes() -> None:
+def test_suites_equal_what_their_modules_write() -> None:
     assert LANGUAGE.read_text() == language.to_text(), "run `python -m benchmarks.suite.language`"
+    assert PRODUCTS.read_text() == products.to_text(), "run `python -m benchmarks.suite.products`"
 
 
 def test_every_timed_case_has_a_file() -> None:
@@ -51,7 +52,7 @@ def test_the_varied_suite_shares_no_shape_with_the_public_one() -> None:
 
 
 @pytest.mark.parametrize("form", [lambda case: case, lambda case: case | case["tiny"]], ids=["full", "tiny"])
-@pytest.mark.parametrize("suite", [VARIED, LANGUAGE], ids=lambda path: path.stem)
+@pytest.mark.parametrize("suite", [VARIED, LANGUAGE, PRODUCTS], ids=lambda path: path.stem)
 def test_every_other_case_is_a_valid_fusion(suite: Path, form: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     for case in json.loads(suite.read_text())["cases"]:
         assert parse_fusion(json.dumps(fusion_of(form(case)))).outputs

@@ -20,14 +20,17 @@ from tests.search.random_fusions.building import Built, built_by, with_fault
 
 pytestmark = pytest.mark.gpu
 
-LARGE, SMALL, LISTS = 400, 200, 60
-"""Fusions whose tensors fill the card's memory system, such as have few blocks, and such over lists."""
+LARGE, SMALL, LISTS, PRODUCTS = 400, 200, 60, 500
+"""Fusions whose tensors fill the card's memory system, such as have few blocks, such over lists, and matrix products
+with what surrounds them."""
 
 SECONDS = 240
 """Of each: a slow machine runs fewer of them, and the test says how many."""
 
 
-@pytest.mark.parametrize(("limits", "count"), [("large", LARGE), ("small", SMALL), ("long_lists", LISTS)])
+@pytest.mark.parametrize(
+    ("limits", "count"), [("large", LARGE), ("small", SMALL), ("long_lists", LISTS), ("large_products", PRODUCTS)]
+)
 def test_random_fusions_are_right_on_the_card(limits: str, count: int) -> None:
     import torch
 

@@ -32,6 +32,7 @@ from search.launches import (
     merging_helps,
     nested_folds,
     part_of,
+    pitched_products,
     product_factors,
     program_trace,
     raise_permutes,
@@ -72,6 +73,9 @@ SUMS = "sums"
 
 STORED = "stored"
 """In names of launches that store operands of products which others compute as they multiply."""
+
+PITCHED = "pitched"
+"""The same, in rows that tensor maps can bring, of operands whose rows begin at any address."""
 
 BY_WARPS = ("warp_product", "thread_product")
 """The schedulers of products that compute operands in registers."""
@@ -171,11 +175,14 @@ def _stored_operands(fusion: Fusion, card: Card, every: tuple[Scheduler, ...]) -
     def takers(part: Fusion) -> tuple[Scheduler, ...]:
         return tuple(s for s in others if s.refusal(part, card.arch) is None)
 
-    cut = cheapest_cut(fusion, card, lambda part: bool(takers(part)))
-    if cut is None or len(cut.parts) == 1:
-        return
-    for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
-        yield Launches(fusion, cut, each, STORED)
+    for how, program in ((STORED, fusion), (PITCHED, pitched_products(fusion))):
+        if program is None:
+            continue
+        cut = cheapest_cut(program, card, lambda part: bool(takers(part)))
+        if cut is None or len(cut.parts) == 1:
+            continue
+        for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
+            yield Launches(fusion, cut, each, how)
 
 
 def own_point(point: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ for the one that is summed along, the batch.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -75,6 +76,9 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
         return "a reduction beside a product of matrices"
     if any(other.output in _before(sf, op) for op in made for other in made):
         return "a product of matrices of which one is a product"
+    tensors = tuple(op.output for op in made)
+    if apart := [name for name in sf.outputs if not _is_made_of(sf, name, tensors)]:
+        return f"output {apart[0]} beside a product of matrices, which is made of something else"
     logical = sf.tensor(made[0].output).logical
     last = len(logical) - 1
     extents = tuple(a.extent for a in logical)
@@ -82,21 +86,19 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
     roles = {_roles(sf, op, long) for op in made}
     if len(roles) != 1:
         return "products of matrices of different dimensions"
-    ((batch, m_dims, n_dims),) = roles
-    if set(long) - {*batch, *m_dims, *n_dims}:
-        return "a dimension of the product that no operand has"
-    sides: tuple[list[ProductOperand], list[ProductOperand]] = ([], [])
-    for op in made:
-        for name, own, found in zip(op.tensor_inputs, (m_dims, n_dims), sides, strict=True):
-            side = operand_of(sf, name, (batch, own, (last,)))
-            if isinstance(side, str):
-                return side
-            found += [side] if side not in found else []
+    (found,) = roles
+    sides: _Sides | str = ""
+    for batch, m_dims, n_dims in _ways(*found):
+        sides = _sides(sf, made, batch, (m_dims, n_dims))
+        if not isinstance(sides, str):
+            break
+    if isinstance(sides, str):
+        return sides
     beside = _beside(sf, {name for of in sides for side in of for name in side.names})
     if isinstance(beside, str):
         return beside
     return ProductShape(
-        tensors=tuple(op.output for op in made),
+        tensors=tensors,
         dtype=sf.tensor(made[0].tensor_inputs[0]).dtype,
         rows=tuple(sides[0]),
         columns=tuple(sides[1]),
@@ -113,13 +115,36 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
 
 
 _Dims = tuple[int, ...]
+_Sides = tuple[list[ProductOperand], list[ProductOperand]]
+
+
+def _ways(batch: _Dims, m: _Dims, n: _Dims) -> Iterator[tuple[_Dims, _Dims, _Dims]]:
+    """Which dimensions are the batch, rows and columns: all that an operand has for itself, or the innermost of them
+    alone, where the others are far apart in memory. Along those the other operand is the same."""
+    for rows in dict.fromkeys((m, m[-1:])):
+        for columns in dict.fromkeys((n, n[-1:])):
+            yield tuple(sorted({*batch, *m, *n} - {*rows, *columns})), rows, columns
+
+
+def _sides(sf: ScheduledFusion, made: list[TensorOp], batch: _Dims, own: tuple[_Dims, _Dims]) -> _Sides | str:
+    """The operands that rows vary along, and those that columns do, each once; a reason where one cannot be taken."""
+    sides: _Sides = ([], [])
+    last = len(sf.tensor(made[0].output).logical) - 1
+    for op in made:
+        for name, dims, found in zip(op.tensor_inputs, own, sides, strict=True):
+            side = operand_of(sf, name, (batch, dims, (last,)))
+            if isinstance(side, str):
+                return side
+            found += [side] if side not in found else []
+    return sides
 
 
 def _roles(sf: ScheduledFusion, op: TensorOp, long: list[int]) -> tuple[_Dims, _Dims, _Dims]:
-    """Of the dimensions of several places, those of both operands, of the left one alone, and of the right one."""
-    varies = [{d for d, a in enumerate(sf.tensor(x).logical) if not a.is_broadcast} for x in op.tensor_inputs]
-    batch = tuple(d for d in long if all(d in of for of in varies))
-    m, n = (tuple(d for d in long if d in of and d not in batch) for of in varies)
+    """Of the dimensions of several places, those of both operands or of none, of the left one alone, and of the right
+    one."""
+    left, right = ({d for d, a in enumerate(sf.tensor(x).logical) if not a.is_broadcast} for x in op.tensor_inputs)
+    batch = tuple(d for d in long if (d in left) == (d in right))
+    m, n = (tuple(d for d in long if d in of and d not in batch) for of in (left, right))
     return batch, m, n
 
 
@@ -135,19 +160,25 @@ def _before(sf: ScheduledFusion, op: TensorOp) -> set[str]:
     return found
 
 
+def _is_made_of(sf: ScheduledFusion, name: str, tensors: tuple[str, ...]) -> bool:
+    """Whether a result is one of the tensors, or made of one."""
+    op = sf.producer(name)
+    return op is not None and not {name, *_before(sf, op)}.isdisjoint(tensors)
+
+
 def _output(
     sf: ScheduledFusion, name: str, batch: tuple[int, ...], m_dims: tuple[int, ...], n_dims: tuple[int, ...]
 ) -> ProductOutput:
     t = sf.tensor(name)
     assert t.allocation is not None, "a global tensor always has an allocation"
     strides = {d: stride or 0 for d, stride in enumerate(t.allocation.strides)}
-    of_batch, m, n = (merged_stride(t, dims, strides) for dims in (batch, m_dims, n_dims))
+    m, n = (merged_stride(t, dims, strides) for dims in (m_dims, n_dims))
 
     def mapped(rows: int | None, columns: int | None) -> bool:
-        far = [x for x in (rows, of_batch) if x is not None]
-        nbytes = t.dtype.nbytes
-        aligned = t.align % BULK_BYTES == 0 and all(x * nbytes % BULK_BYTES == 0 for x in far)
-        return columns == 1 and len(far) == 2 and aligned
+        if rows is None or columns != 1:
+            return False
+        far = (rows, *(strides[d] for d in batch))
+        return t.align % BULK_BYTES == 0 and all(x * t.dtype.nbytes % BULK_BYTES == 0 for x in far)
 
     return ProductOutput(name, t.dtype, mapped(m, n), mapped(n, m))
 

@@ -52,7 +52,8 @@ class ProductOperand:
 
 
 def operand_of(sf: ScheduledFusion, name: str, groups: tuple[tuple[int, ...], ...]) -> ProductOperand | str:
-    """The operand `name`, whose dimensions in each of the groups, batch, own, and k, are one in memory; or a reason."""
+    """The operand `name`, whose own dimensions, and those of k, are one in memory; or a reason. `groups`: dimensions of
+    the batch, its own, and k."""
     chain, loads = [], []
     waiting = [name]
     while waiting:
@@ -88,15 +89,17 @@ def _in_memory(sf: ScheduledFusion, op: TensorOp, groups: tuple[tuple[int, ...],
     """Which dimension lies side by side, and the bytes of a word."""
     source, strides = sf.tensor(op.tensor_inputs[0]), _strides(sf, op)
     assert strides is not None, "asked of what reads an input as it is"
-    found = [merged_stride(sf.tensor(op.output), dims, strides) for dims in groups]
+    batch, *inside = groups
+    found = [merged_stride(sf.tensor(op.output), dims, strides) for dims in inside]
     if None in found:
         return f"operand {op.output} of a product, whose dimensions lie apart"
-    batch, own, k = (stride or 0 for stride in found)
+    own, k = (stride or 0 for stride in found)
     nbytes = source.dtype.nbytes
     if 1 not in (own, k):
         return f"operand {op.output} of a product, none of whose dimensions lies side by side"
     major = K if k == 1 else MN
-    return major, gcd(BULK_BYTES, source.align, (own if major == K else k) * nbytes, batch * nbytes)
+    far = (own if major == K else k, *(strides.get(d, 0) for d in batch))
+    return major, gcd(BULK_BYTES, source.align, *(stride * nbytes for stride in far))
 
 
 def _strides(sf: ScheduledFusion, op: TensorOp) -> dict[int, int] | None:

@@ -42,7 +42,7 @@ class ThreadProduct:
     name: str = "thread_product"
 
     def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
-        """Takes fusions of one product of f32 inputs, and what is elementwise of its result."""
+        """Takes fusions of products of f32 inputs, and what is elementwise of its result."""
         try:
             found = thread_product_space(fusion, arch)
         except Unsupported as e:
@@ -59,7 +59,7 @@ class ThreadProduct:
         b, p = TraceBuilder(fusion, point[MATH]), point
         shape = product_shape(b.sf)
         assert isinstance(shape, ProductShape), "refused fusions have no points"
-        sides, tv = {side.name: side for side in shape.sides}, shape.tensor
+        sides, tv, more = {side.name: side for side in shape.sides}, shape.tensor, shape.tensors[1:]
         brought = BroughtTiles(p["load"], ((P.TIDY, p["threads_down"]), (P.TIDX, p["threads_across"])))
         loaded, registers = cache_registers(b)
         beside = [name for name in loaded if name not in sides]
@@ -67,7 +67,7 @@ class ThreadProduct:
             brought.placed(b, name)
             b.do(steps.CacheInput(brought.shared(name), f"{name}_f", MemoryType.LOCAL))
         held, tiles = tuple(f"{name}_f" for name in sides), tuple(map(brought.shared, sides))
-        result = tuple(op.output for op in b.sf.ops if op.output not in (tv, *sides, *tiles, *held))
+        result = tuple(op.output for op in b.sf.ops if op.output not in (tv, *more, *sides, *tiles, *held))
         tiling = Tiles(
             rows=p["tile_rows"],
             columns=p["tile_columns"],
@@ -76,20 +76,22 @@ class ThreadProduct:
             strip=p["raster_group"],
         )
         pre = tiling.loops(b, shape)
-        b.do(steps.Propagate(tv, tuple(dict.fromkeys((*sides, *tiles, *held, *result)))))
-        for own, side in enumerate(sides.values(), 1):
-            brought.cut(b, side, pre, own)
+        b.do(steps.Propagate(tv, tuple(dict.fromkeys((*sides, *tiles, *held, *more, *result)))))
+        for side in sides.values():
+            brought.cut(b, side, pre, 1 if side in shape.rows else 2)
         # [tile, k, k / word | thread of the rows, of the columns | row, column | word along k]
         b.split(tv, 4, WORD_ELEMS)
         b.split(tv, 3, p["threads_across"])
         b.split(tv, 2, p["threads_down"])
         b.reorder(tv, [0, 1, 6, 3, 5, 2, 4, 7])
         b.parallelize(tv, [*_AROUND, P.UNROLL, P.UNROLL, P.UNROLL])
+        if more:
+            b.do(steps.Propagate(tv, more), steps.ParallelizeLike(tv, more))
         b.do(steps.Propagate(tv, (*held, *result)))
         for name, side in zip(held, sides.values(), strict=True):
             b.parallelize(name, [*_AROUND, P.UNROLL, P.UNROLL, P.VECTORIZE if side.major == K else P.UNROLL])
         b.parallelize_alike(result, [P.BIDX, P.TIDY, P.TIDX, P.UNROLL, P.UNROLL])
-        b.inline((tv,), 1)
+        b.inline(shape.tensors, 1)
         between = [name for name in result if name not in (*beside, *registers, *b.sf.outputs)]
         inline_body(b, between, registers, 4)
         b.inline(beside, 4)

@@ -42,7 +42,10 @@ def thread_product_space(fusion: Fusion, arch: Arch) -> Space | str:
     f = BroughtFacts(shape, arch, threads, lambda down, across: down * across, (TILE_ROWS, TILE_COLUMNS))
     counts = (Knob(threads[0], THREADS_DOWN), Knob(threads[1], THREADS_ACROSS))
     knobs = (*f.knobs((1, 4, 16)), *counts, math_knob(fusion))
-    return Space("thread_product", knobs, (*_threads(f), *f.constraints())).reachable
+    space = Space("thread_product", knobs, (*_threads(f), *f.constraints())).reachable
+    if len(shape.tensors) > 1 and not space.has_legal:
+        return f"{len(shape.tensors)} products at once, too much for the registers of threads"
+    return space
 
 
 def _threads(f: BroughtFacts) -> list[Constraint]:

@@ -50,7 +50,10 @@ def warp_product_space(fusion: Fusion, arch: Arch) -> Space | str:
     warps = ("warps_down", "warps_across")
     f = BroughtFacts(shape, arch, warps, lambda down, across: down * across * WARP_THREADS, (TILE_ROWS, TILE_COLUMNS))
     knobs = (*f.knobs((1, 2, 4, 8, 16)), *(Knob(name, WARP_COUNTS) for name in warps), math_knob(fusion))
-    return Space("warp_product", knobs, (*_warps(f), *f.constraints())).reachable
+    space = Space("warp_product", knobs, (*_warps(f), *f.constraints())).reachable
+    if len(shape.tensors) > 1 and not space.has_legal:
+        return f"{len(shape.tensors)} products at once, too much for the registers of threads"
+    return space
 
 
 def _warps(f: BroughtFacts) -> list[Constraint]:

@@ -211,6 +211,20 @@ def test_torch_finds_the_backend_by_its_entry_point() -> None:
     assert found is ours
 
 
+def test_a_backend_that_is_named_has_inductor_ready_where_it_is_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import async_compile
+
+    from fusetune.torch_compile import entry
+    from fusetune.torch_compile.options import CompileOptions
+
+    started = []
+    monkeypatch.setattr(async_compile, "maybe_warm_pool", lambda: started.append(1))
+    for host in ("eager", "inductor"):
+        monkeypatch.setattr(CompileOptions, "host", host)
+        entry.get_ready()
+    assert started == [1]
+
+
 def test_stances_work() -> None:
     run = torch.compile(scaled, backend=backend(), options=WHOLE, dynamic=False)
     run(X, Y)

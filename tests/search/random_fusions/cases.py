@@ -22,6 +22,7 @@ from tests.search.random_fusions.known import FP8, PRECISION, Known
 from tests.search.random_fusions.lists import SIZE, as_vectors, grow_list, over_lists
 from tests.search.random_fusions.moves import MOVES, OFTEN, Move, random_dtype
 from tests.search.random_fusions.placing import place_in_inputs, place_outputs
+from tests.search.random_fusions.products import PRODUCTS, random_product
 from tests.search.random_fusions.shapes import random_shape
 
 TINY = Limits(
@@ -82,6 +83,8 @@ class Case:
 
 def random_case(seed: int, limits: str) -> Case:
     """The case of a seed, within the limits of that name: the first drawn that can be compared."""
+    if limits in PRODUCTS:
+        return Case(f"{limits}:{seed}", *random_product(seed, limits))
     grow = grown_over_lists if limits in ("lists", "long_lists") else grown
     for attempt in count():
         case = grow(Random(f"{limits}:{seed}:{attempt}"), LIMITS[limits], f"{limits}:{seed}")

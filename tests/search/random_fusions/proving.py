@@ -23,6 +23,7 @@ from search.tuning.build import Compiler
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
 from tests.search.random_fusions.cases import Case
+from tests.search.random_fusions.products import is_product
 
 CARDS = tuple(replace(card_or_default("H200"), sm_count=count) for count in (132, 4))
 """Few multiprocessors give persistent blocks several tiles of a small tensor."""
@@ -33,6 +34,9 @@ BLACKWELL_CARDS = tuple(replace(card_or_default("B200"), sm_count=count) for cou
 DRAWN_POINTS = 6
 """Points of each scheduler that one is chosen of; what the whole model refuses of them is passed over."""
 
+
+_BY_WARP_GROUPS = 0.7
+"""Of random products that warp groups can make, the share that they do."""
 
 BUGS = (InvalidStep, InvalidFusion, ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
 """What no fusion and no legal point may raise: reported with the fusion, so that the others are still tried."""
@@ -86,6 +90,8 @@ def kernels(case: Case, seed: int, count: int, pool: Compiler) -> list[Kernel]:
     except BUGS as error:
         return [Kernel(case, seed, fault=_traced(error))]
     random.shuffle(drawn)
+    if is_product(case.name) and random.random() < _BY_WARP_GROUPS:
+        drawn.sort(key=lambda candidate: candidate.scheduler != "product")
     found: list[Kernel] = []
     reasons: list[str] = []
     for candidate in drawn:

@@ -3,6 +3,7 @@ right under all checks of the emulator."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
 from search.space.groups import PATTERNS
 from search.space.groups.tmem_layout import DIMSEPS
+from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add
 from tests.search.schedulers.points import generated, point_of, scheduler_named
-from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax, spread
+from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax, spread, tensor
 
 ARCH = "sm_100a"
 
@@ -188,6 +190,21 @@ def test_short_rows_stay_in_tensor_memory(fusion: Fusion, point: dict[str, Any],
     right(generated("row", fusion, ARCH, SM_COUNT, **chosen), pool)
     if chosen["tmem"] == "streams":
         assert "threads_cover_the_tile" in refused("row", fusion, chosen | {"tmem": "none"})
+
+
+def test_rows_that_not_every_block_of_a_cluster_has_lie_there_too(pool: CompilePool) -> None:
+    """Four blocks take turns at seven rows, and what they store first is also an output: in the second turn the last
+    block has no row of its own. Passes that read there find what was put down, and do not use it."""
+    ops: list[Mapping[str, Any]] = [
+        {"op": "neg", "in": ["x"], "out": "n"},
+        {"op": "exp", "in": ["n"], "out": "e"},
+        {"op": "sum", "in": ["e"], "out": "s", "dims": [0, 1], "keepdim": True},
+        {"op": "broadcast_to", "in": ["s"], "out": "b", "shape": [7, 512], "dims": [0, 1]},
+        {"op": "div", "in": ["e", "b"], "out": "y"},
+    ]
+    fusion = from_wire([tensor("x", (7, 512), "f32", strides=[516, 1])], ops, "n", "y")
+    point = ROW | {"unroll": 1, "cluster": 4, "tmem": "values", "keep_values": "yes"}
+    right(generated("row", fusion, ARCH, SM_COUNT, **point), pool)
 
 
 def test_a_value_that_is_kept_is_computed_once() -> None:

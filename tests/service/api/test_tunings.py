@@ -554,7 +554,18 @@ def test_a_space_is_counted(service: World) -> None:
     (space,) = view["schedulers"]
     assert (space["scheduler"], list(view["not_applicable"])) == (
         "flat",
-        ["tile2d", "row", "column", "inner_outer", "chunks", "scan", "launches"],
+        [
+            "tile2d",
+            "row",
+            "column",
+            "inner_outer",
+            "chunks",
+            "scan",
+            "product",
+            "warp_product",
+            "thread_product",
+            "launches",
+        ],
     )
     assert 0 < space["legal"] < space["points"]
     assert len(space["samples"]) == 2

@@ -238,12 +238,15 @@ def test_sizes_that_are_open_have_a_version_each() -> None:
     assert all(graph.version is not None for graph in session.graphs.values())
 
 
-def test_block_runs_kernels_in_the_first_step() -> None:
+@pytest.mark.parametrize(
+    ("function", "inputs", "regions"), [(scaled, (X, Y), 1), (around, (X, Y, W), 2)], ids=["one", "two"]
+)
+def test_block_runs_kernels_in_the_first_step(function: Any, inputs: Any, regions: int) -> None:
     source = FakeKernels(ready_after=3)
     ours = backend(source)
-    run = compiled(around, ours, mode="block")
-    torch.testing.assert_close(run(X, Y, W), around(X, Y, W))
-    assert len(graph_of(ours).version.keys) == 2  # type: ignore[union-attr]
+    run = compiled(function, ours, mode="block")
+    torch.testing.assert_close(run(*inputs), function(*inputs))
+    assert len(graph_of(ours).version.keys) == regions  # type: ignore[union-attr]
 
 
 def test_cached_asks_nobody() -> None:

@@ -1,0 +1,146 @@
+"""The suite of matrix products with what surrounds them. `python -m benchmarks.suite.products` writes it.
+
+Those of the public suite are here, too, so that one run compares all: large products, products of few rows as in
+decoding, MLPs of transformers, and sizes that no vector divides. `w` is as torch's linear layers keep it, [N, K], where
+not said otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.suite.forms import NORMAL, Form, Init, case, form
+from fusetune import FusionBuilder
+from fusetune.fusion import Tensor
+
+SUITE = Path(__file__).with_name("suite_products.json")
+PUBLIC = Path(__file__).with_name("suite_public.json")
+
+PEERS: dict[str, dict[str, Any]] = {
+    "mm_bias_gelu_bf16_8192x16384x4096": {
+        "peers": {"fused": {"setup": [], "lines": ["return torch._addmm_activation(b, a, w.t(), use_gelu=True)"]}}
+    }
+}
+"""What cuBLASLt has of a case's epilogue."""
+
+FEW_ROWS = (1, 8, 16, 32, 64, 128)
+TINY = (5, 16, 32)
+"""Rows, columns, and how many are summed, of small forms."""
+
+
+def cases() -> list[dict[str, Any]]:
+    """All cases, each with its small form as `tiny`."""
+    public = [c | PEERS.get(c["id"], {}) for c in json.loads(PUBLIC.read_text())["cases"] if c["id"].startswith("mm_")]
+    return [*public, *_few_rows(), *_around(), *_odd()]
+
+
+def _few_rows() -> list[dict[str, Any]]:
+    note = "as many rows as requests are decoded together"
+    return [
+        case(f"mm_bf16_m{m}_n8192_k8192", "matmul", note, _linear, (m, 8192, 8192), TINY) for m in FEW_ROWS if m != 16
+    ]
+
+
+def _around() -> list[dict[str, Any]]:
+    def size(m: int, n: int, k: int) -> str:
+        return f"bf16_{m}x{n}x{k}"
+
+    gated, square, few = (4096, 14336, 4096), (8192, 4096, 4096), (16, 8192, 8192)
+    return [
+        case(f"mm_swiglu_{size(*gated)}", "matmul_epilogue", "gate and up of a Llama MLP", _swiglu, gated, TINY),
+        case(f"mm_bias_residual_{size(*square)}", "matmul_epilogue", "the end of a block", _residual, square, TINY),
+        case(
+            f"mm_scaled_i8_{size(*few)}", "matmul_prologue", "weights of 8 bits, a scale a column", _scaled, few, TINY
+        ),
+        case(f"mm_turned_{size(*square)}", "matmul_epilogue", "the result transposed", _turned, square, TINY),
+    ]
+
+
+def _odd() -> list[dict[str, Any]]:
+    note = "no row of w begins at a multiple of 16 bytes; w is [K, N]"
+    sizes = ((4096, 4095, 4096), (2049, 1001, 3001))
+    return [case(f"mm_bf16_{m}x{n}x{k}", "matmul", note, _plain, (m, n, k), (5, 9, 17)) for m, n, k in sizes]
+
+
+def _plain(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    a, w = f.input("a", (m, k), "bf16"), f.input("w", (k, n), "bf16")
+    f.output(f.matmul(a, w, dtype="f32").cast("bf16"), "out")
+    return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, ["return torch.matmul(a, w)"])
+
+
+def _linear(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    f.output(_product(f, m, n, k).cast("bf16"), "out")
+    return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, ["return F.linear(a, w)"])
+
+
+def _swiglu(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    x = f.input("x", (m, k), "bf16")
+    gate, up = (f.matmul(x, f.input(w, (n, k), "bf16").permute((1, 0)), dtype="f32") for w in ("wg", "wu"))
+    f.output((f.silu(gate) * up).cast("bf16"), "out")
+    fills = {"x": NORMAL, "wg": _share(k), "wu": _share(k)}
+    return _made(f, (m, 2 * n, k), fills, ["return F.silu(F.linear(x, wg)) * F.linear(x, wu)"])
+
+
+def _residual(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    made = _product(f, m, n, k) + f.input("b", (n,), "bf16").cast("f32").broadcast_to((m, n), dims=(1,))
+    f.output((made + f.input("r", (m, n), "bf16").cast("f32")).cast("bf16"), "out")
+    fills = {"a": NORMAL, "w": _share(k), "b": NORMAL, "r": NORMAL}
+    return _made(f, (m, n, k), fills, ["return F.linear(a, w, b) + r"])
+
+
+def _scaled(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    a, w = f.input("a", (m, k), "bf16"), f.input("w", (n, k), "i8").cast("bf16")
+    scale = f.input("s", (n,), "f32").broadcast_to((m, n), dims=(1,))
+    f.output((f.matmul(a, w.permute((1, 0)), dtype="f32") * scale).cast("bf16"), "out")
+    fills = {
+        "a": NORMAL,
+        "w": {"dist": "int", "low": -127, "high": 128},
+        "s": {"dist": "uniform", "low": 1e-5, "high": 1e-4},
+    }
+    return _made(f, (m, n, k), fills, ["return (F.linear(a, w.to(a.dtype)) * s).to(a.dtype)"])
+
+
+def _turned(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    f.output(_product(f, m, n, k).permute((1, 0)).cast("bf16"), "out")
+    return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, ["return F.linear(a, w).t().contiguous()"])
+
+
+def _product(f: FusionBuilder, m: int, n: int, k: int) -> Tensor:
+    a, w = f.input("a", (m, k), "bf16"), f.input("w", (n, k), "bf16")
+    return f.matmul(a, w.permute((1, 0)), dtype="f32")
+
+
+def _share(k: int) -> Init:
+    """So that results are about as large as one operand's elements."""
+    return {"dist": "normal", "mean": 0.0, "std": round(k**-0.5, 6)}
+
+
+def _made(f: FusionBuilder, sizes: tuple[int, int, int], fills: dict[str, Init], lines: Sequence[str]) -> Form:
+    m, n, k = sizes
+    return form(f.build(), fills, lines, mm_flops=2 * m * n * k)
+
+
+def to_text() -> str:
+    """The suite as JSON."""
+    return json.dumps({"format": 1, "suite": "products", "cases": cases()}, indent=1) + "\n"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Writes the suite anew."""
+    argparse.ArgumentParser(prog="python -m benchmarks.suite.products", description=__doc__).parse_args(argv)
+    SUITE.write_text(to_text())
+    print(f"{len(cases())} cases in {SUITE}")
+
+
+if __name__ == "__main__":
+    main()
