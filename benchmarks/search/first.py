@@ -45,6 +45,7 @@ class FirstSpeed:
     at_most: float | None = None
     final_us: float | None = None
     first_cubin_s: float | None = None
+    gpu_idle: float | None = None
     why: str = ""
 
 
@@ -67,7 +68,8 @@ def measured(client: Client, named: Named, budget_s: float, to_the_end: bool) ->
         final = next((k.median_us for k in (client.kernel(named.fusion, binding=named.binding).info,) if k), None)
     at_most = None if info.provisional is None else info.provisional.at_most
     cubin_s = None if view.timeline is None else view.timeline.first_cubin_s
-    return FirstSpeed(named.name, first_s, info.median_us, info.floor_us, at_most, final, cubin_s)
+    idle = None if view.timeline is None or not to_the_end else view.timeline.gpu_idle
+    return FirstSpeed(named.name, first_s, info.median_us, info.floor_us, at_most, final, cubin_s, idle)
 
 
 def _ended(client: Client, tuning: str, to_the_end: bool) -> TuningView:
@@ -86,7 +88,8 @@ def line_of(one: FirstSpeed) -> str:
     share = "" if one.floor_us is None else f" {one.median_us / one.floor_us:5.2f} of the floor"
     cubin = "" if one.first_cubin_s is None else f", first cubin {one.first_cubin_s:.2f} s"
     final = "" if one.final_us is None else f", {one.median_us / one.final_us - 1:+.1%} to the last"
-    return f"{one.case:42} {one.first_s:7.2f} s {one.median_us:9.2f} us{share}{cubin}{final}"
+    idle = "" if one.gpu_idle is None else f", GPU idle {one.gpu_idle:.0%}"
+    return f"{one.case:42} {one.first_s:7.2f} s {one.median_us:9.2f} us{share}{cubin}{final}{idle}"
 
 
 def summary(found: Sequence[FirstSpeed]) -> dict[str, float]:
