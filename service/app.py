@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from service import problems
+from service.again import ToldAgain
 from service.auth import Gate, KeyRing
 from service.border import Border
 from service.dashboard.faults import page_for_browsers, unexpected
@@ -27,6 +28,7 @@ from service.jobs.queue import JobQueue
 from service.limits import BodyLimit
 from service.metrics import Metrics
 from service.operations import events
+from service.operations.answers import Answers
 from service.operations.board import Board
 from service.operations.context import Context
 from service.operations.handover import Handover
@@ -70,7 +72,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document.
     app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
-    app.state.context = Context(settings, db, handover)
+    app.state.context = Context(settings, db, handover, Answers(db, settings))
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
@@ -82,6 +84,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     problems.install(app, routers)
     app.add_exception_handler(HTTPException, page_for_browsers(problems.handle_http))
     # The last one added is the outermost.
+    app.add_middleware(ToldAgain, answers=app.state.context.answers)
     app.add_middleware(Gate, settings=settings, ring=ring)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(Heads)

@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.db import keys
+from service.db import answers, keys
 from service.db.engine import Database
+from service.db.instant import Held
 from service.problems import FOREIGN_REQUEST, UNAUTHORIZED, ProblemDetail, answer
 from service.settings import Settings
 
@@ -68,6 +69,16 @@ class KeyRing:
         with self._db.read() as session:
             return keys.holder(session, key)
 
+    async def holder_now(self, key: str) -> str | None:
+        """The same, as quickly as the database can be asked."""
+        if self._operator is not None and hmac.compare_digest(self._operator, key.encode()):
+            return OPERATOR
+        try:
+            rows = await self._db.instant.rows(answers.HOLDER, {"key_sha256": keys.hash_of(key)})
+        except Held:
+            return await run_in_threadpool(self.holder, key)
+        return rows[0][0] if rows else None
+
     def is_empty(self) -> bool:
         """True if no key at all would be accepted. Reads the database."""
         if self._operator is not None:
@@ -116,7 +127,7 @@ class Gate:
             return None
         bearer = _bearer(request)
         key = bearer if bearer is not None else request.cookies.get(COOKIE)
-        actor = await run_in_threadpool(self._ring.holder, key) if key else None
+        actor = await self._ring.holder_now(key) if key else None
         if actor is None and (bearer is not None or self._demands_key):
             return _ask_for_key(request, "The key is not accepted." if key else "No key was sent.")
         _note(request, actor or NOBODY)

@@ -148,15 +148,17 @@ TABLE: dict[str, Row] = {
     "service.auth": Row(ours=BORDER, others=WEB),
     "service.limits": Row(ours=BORDER, others=WEB),
     "service.heads": Row(others=WEB),
+    "service.again": Row(ours=OPERATIONS, others=WEB),
     "service.http1": Row(ours=BORDER, others=("uvicorn",)),
     "service.border": Row(ours=BORDER, others=(*WEB, "structlog")),
     "service.metrics": Row(ours=OPERATIONS, others=("prometheus_client",)),
     "service.openapi": Row(ours=OPERATIONS, others=WEB),
-    "service.routes": Row(ours=(*BORDER, "service.openapi"), others=(*WEB, *PYDANTIC)),
+    "service.routes": Row(ours=(*BORDER, "service.again", "service.openapi"), others=(*WEB, *PYDANTIC)),
     "service.dashboard": Row(ours=BORDER, others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy")),
     "service.app": Row(
         ours=(
             *BORDER,
+            "service.again",
             "service.border",
             "service.heads",
             "service.openapi",
@@ -227,6 +229,11 @@ TABLE: dict[str, Row] = {
     "benchmarks.blackwell.predicted": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
+    "benchmarks.service": Row(ours=("benchmarks.service",)),
+    "benchmarks.service.stored": Row(
+        ours=("compiler.arch", "compiler.pipeline", "fusetune.wire", "service.db"), others=("sqlalchemy",)
+    ),
+    "benchmarks.service.publisher": Row(ours=("benchmarks.service", "service.db"), others=("stored",)),
     "benchmarks.search": Row(lazily=("compiler", "search")),
     "benchmarks.search.winners": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),

@@ -16,6 +16,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from service.db.instant import Instant
 from service.db.types import loads
 
 _BUSY_MS = 30_000
@@ -60,6 +61,8 @@ class Database:
         self.engine = _engine(url, must_exist)
         self.writing = self.engine.execution_options(**{_IMMEDIATE: True})
         """The engine whose SQLite transactions take the write lock at their start."""
+        self.instant = Instant(self.engine)
+        """For the few statements that every request makes."""
         is_sqlite = self.engine.dialect.name == "sqlite"  # there, a transaction always is one snapshot
         self._reading = self.engine if is_sqlite else self.engine.execution_options(**_SNAPSHOT)
 
@@ -97,7 +100,8 @@ class Database:
             connection.exec_driver_sql("SELECT 1")
 
     def close(self) -> None:
-        """Closes every pooled connection."""
+        """Closes every connection."""
+        self.instant.close()
         self.engine.dispose()
 
     def __enter__(self) -> Self:

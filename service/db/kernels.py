@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, and_, column, select, values
+from sqlalchemy import ARRAY, JSON, ColumnElement, FromClause, Select, Text, and_, cast, func, literal, select
 from sqlalchemy.orm import Session, defer
+from sqlalchemy.types import TypeEngine
 
 from fusetune.wire.artifact import VERIFIER, is_proven_today
 from service.db import trials
@@ -203,20 +205,47 @@ def current_many(session: Session, keys: Sequence[Key], *, provisional: bool = F
     """The kernels that answer for `keys`, those that there are; `provisional` ones only if they are asked for."""
     if not keys:
         return {}
-    query = _having(select(KernelRow), KernelRow, keys).where(ANSWERING if provisional else SERVED)
+    query = _having(session, select(KernelRow), KernelRow, keys).where(ANSWERING if provisional else SERVED)
     rows = session.scalars(query)
     return {(row.fingerprint, row.binding, row.card_id, row.policy): row for row in rows}
 
 
-def _having(query: Select[R], row: type[KernelRow | BaselineRow], keys: Sequence[Key]) -> Select[R]:
+def wanted(dialect: str, keys: ColumnElement[Any]) -> tuple[FromClause, tuple[ColumnElement[str], ...]]:
+    """A table of keys, and its four columns, of the one parameter that holds them all (`as_parameter`).
+
+    So a statement is the same for any number of keys: SQL with a parameter for each part of each key would have to be
+    compiled anew.
+    """
+    if dialect == "sqlite":
+        each = func.json_each(keys).table_valued("value", name="wanted")
+        return each, tuple(func.json_extract(each.c.value, f"$[{n}]") for n in range(_KEY_PARTS))
+    # PostgreSQL counts what an array has before it plans, which it does not of JSON.
+    each = func.unnest(cast(keys, ARRAY(Text))).table_valued("value", name="wanted").render_derived()
+    return each, tuple(cast(each.c.value, JSON).op("->>")(n) for n in range(_KEY_PARTS))
+
+
+def as_parameter(dialect: str, keys: Sequence[Key]) -> str | list[str]:
+    """Keys as `wanted` takes them, each once."""
+    distinct = list(dict.fromkeys(keys))
+    return json.dumps(distinct) if dialect == "sqlite" else [json.dumps(key) for key in distinct]
+
+
+def parameter_type(dialect: str) -> TypeEngine[Any]:
+    """The type of such a parameter."""
+    return Text() if dialect == "sqlite" else ARRAY(Text)
+
+
+_KEY_PARTS = 4
+
+
+def _having(session: Session, query: Select[R], row: type[KernelRow | BaselineRow], keys: Sequence[Key]) -> Select[R]:
     """`query` joined with a table of `keys`: after IN, SQLite would read all rows instead of looking each key up."""
     columns = (row.fingerprint, row.binding, row.card_id, row.policy)
-    distinct = list(dict.fromkeys(keys))
-    if len(distinct) == 1:  # the hot case: a statement that is always the same is compiled to SQL once
-        return query.where(*(one == value for one, value in zip(columns, distinct[0], strict=True)))
-    table = values(*(column(one.key, one.type) for one in columns), name="wanted").data(distinct)
-    wanted = table.cte()
-    return query.join(wanted, and_(*(one == wanted.c[one.key] for one in columns)))
+    if len(keys) == 1:
+        return query.where(*(one == value for one, value in zip(columns, keys[0], strict=True)))
+    dialect = session.get_bind().dialect.name
+    table, parts = wanted(dialect, literal(as_parameter(dialect, keys), parameter_type(dialect)))
+    return query.join(table, and_(*(one == part for one, part in zip(columns, parts, strict=True))))
 
 
 def page(
@@ -271,6 +300,6 @@ def baselines(session: Session, keys: Sequence[Key]) -> dict[Key, list[BaselineR
     found: dict[Key, list[BaselineRow]] = {k: [] for k in keys}
     if not keys:
         return found
-    for row in session.scalars(_having(select(BaselineRow), BaselineRow, keys).order_by(BaselineRow.name)):
+    for row in session.scalars(_having(session, select(BaselineRow), BaselineRow, keys).order_by(BaselineRow.name)):
         found[row.fingerprint, row.binding, row.card_id, row.policy].append(row)
     return found

@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from service.db.engine import Database
+from service.operations.answers import Answers
 from service.operations.artifacts import ArtifactCache
 from service.operations.handover import Handover
 from service.settings import Settings
@@ -25,6 +26,7 @@ class Context:
     settings: Settings
     db: Database
     handover: Handover
+    answers: Answers
     artifacts: ArtifactCache = field(default_factory=ArtifactCache)
     counting: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(COUNTED_AT_ONCE))
     judging: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(JUDGED_AT_ONCE))

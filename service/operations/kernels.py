@@ -12,11 +12,12 @@ from sqlalchemy.orm import Session
 from compiler.errors import UnknownCard
 from fusetune.wire.artifact import TIMING_POLICY, KernelArtifact, is_proven_today
 from fusetune.wire.problems import InvalidDocument, Problem
-from fusetune.wire.service import Accept, KernelAnswers, KernelLookup, Kernels, KernelView
+from fusetune.wire.service import Accept, KernelLookup, Kernels, KernelView
 from fusetune.wire.wanting import Want
 from service.db import kernels
 from service.db.kernels import Key
 from service.db.models import CardRow, KernelRow
+from service.operations.answers import Written
 from service.operations.artifacts import Artifact
 from service.operations.cards import current, stored_ids
 from service.operations.context import Context
@@ -46,17 +47,35 @@ def answer(session: Session, keys: Sequence[Key], accept: Accept, want: Want = "
     return [views.get(key) for key in keys]
 
 
-def lookup(context: Context, body: KernelLookup) -> KernelAnswers:
-    """The kernels of many keys, from the cache only. Raises InvalidDocument for cards that nobody knows."""
+def lookup(context: Context, body: KernelLookup) -> bytes:
+    """The kernels of many keys, from the cache only: `KernelAnswers` as JSON, of views as they were written.
+
+    Raises InvalidDocument for cards that nobody knows.
+    """
     with context.db.read() as session:
         found = _cards(session, context, body)
-        keys = [
-            None if (card := found[key.card]) is None else (key.fingerprint, key.binding, card.id, TIMING_POLICY)
-            for key in body.keys
-        ]
-        known = [key for key in keys if key is not None]
-        views = dict(zip(known, answer(session, known, body.accept, body.want), strict=True))
-    return KernelAnswers(kernels=tuple(None if key is None else views[key] for key in keys))
+    keys = [
+        None if (card := found[key.card]) is None else (key.fingerprint, key.binding, card.id, TIMING_POLICY)
+        for key in body.keys
+    ]
+    written = _written(context, list(dict.fromkeys(key for key in keys if key is not None)))
+    views = (None if key is None else written.get(key) for key in keys)
+    told = (b"null" if one is None or not one.answers(body.accept, body.want) else one.content for one in views)
+    return b'{"kernels":[' + b",".join(told) + b"]}"
+
+
+def _written(context: Context, keys: Sequence[Key]) -> dict[Key, Written]:
+    """The kernels that answer for the keys, provisional ones too; what is not written yet is written now."""
+    facts = context.answers.facts(None, keys)
+    known = {key: one for key, of in facts.items() if (one := context.answers.written(key, of)) is not None}
+    missing = [key for key in facts if key not in known]
+    if missing:
+        with context.db.read() as session:
+            facts = context.answers.facts(session, missing)
+            rows = kernels.current_many(session, list(facts), provisional=True)
+            for (key, _), view in zip(rows.items(), kernel_views(session, list(rows.values())), strict=True):
+                known[key] = context.answers.write(key, facts[key], view)
+    return known
 
 
 def _cards(session: Session, context: Context, body: KernelLookup) -> dict[str | None, CardRow | None]:

@@ -25,7 +25,9 @@ from fusetune.wire.service import (
 )
 from search.proof.decidable import refuse_undecidable
 from service.db import cards, fusions, keys, trials, tunings
+from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
+from service.operations.answers import Question
 from service.operations.cards import current, resolve
 from service.operations.context import Context
 from service.operations.errors import IdempotencyConflict, NotFound, OverLimit, QueueFull
@@ -37,10 +39,11 @@ from service.views import trial_view, tuning_views
 
 @dataclass(frozen=True, slots=True)
 class TuningOrder:
-    """Who asks, and under which Idempotency-Key."""
+    """Who asks, under which Idempotency-Key, and the hash of the request's bytes where they may come again."""
 
     actor: str
     idempotency_key: str | None = None
+    body_sha256: bytes | None = None
 
 
 def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder) -> KernelView | TuningView:
@@ -55,7 +58,11 @@ def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder)
         )
     call = _Call(request, order, identify(request.fusion, request.binding, context.settings.max_ops))
     with context.db.read() as session:  # most requests end here, without a writer's lock
-        known = _known(session, call, current(session, context, request.card))
+        before = context.answers.directory(session)
+        card = current(session, context, request.card)
+        known = _known(session, call, card)
+        if isinstance(known, KernelView) and card is not None:
+            _note(session, context, call, card, known, before)
     if known is not None:
         return known
     asked = understand(request.fusion, request.binding)
@@ -74,6 +81,10 @@ class _Call:
     order: TuningOrder
     identity: Identity
 
+    def key(self, card: CardRow) -> Key:
+        """What the cache knows its answer by."""
+        return self.identity.fingerprint, self.identity.binding_hash, card.id, TIMING_POLICY
+
     @cached_property
     def sha256(self) -> str:
         """What an Idempotency-Key stands for."""
@@ -90,9 +101,26 @@ def _known(session: Session, call: _Call, card: CardRow | None) -> KernelView | 
         return tuning_views(session, [before])[0]
     if card is None or call.request.refresh:
         return None
-    identity = call.identity
-    cache_key = (identity.fingerprint, identity.binding_hash, card.id, TIMING_POLICY)
-    return answer(session, [cache_key], call.request.accept, call.request.want)[0]
+    return answer(session, [call.key(card)], call.request.accept, call.request.want)[0]
+
+
+def _note(
+    session: Session, context: Context, call: _Call, card: CardRow, view: KernelView, before: tuple[str, str]
+) -> None:
+    """Keep an answer of the cache, to be told again while what it stands on stays.
+
+    A worker can come to count as dead between two looks at one snapshot, never to life: if both saw the same, so did
+    whoever chose the card between them.
+    """
+    body, key = call.order.body_sha256, call.key(card)
+    cards, workers = context.answers.directory(session)
+    facts = context.answers.facts(session, [key]).get(key)
+    if body is None or facts is None or (cards, workers) != before:
+        return
+    context.answers.write(key, facts, view)
+    request = call.request
+    seen = None if request.card is not None else workers
+    context.answers.note(body, Question(key, cards, seen, request.accept, request.want))
 
 
 def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningView:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.again import IDEMPOTENCY_KEY
 from service.operations.context import Context
 from service.operations.paging import DEFAULT_LIMIT, MAX_LIMIT
 from service.problems import DAMAGED_ROW, FOREIGN_REQUEST, INTERNAL, INVALID_REQUEST, NOT_READY, UNAUTHORIZED, problems
@@ -26,8 +27,16 @@ async def _actor(request: Request) -> str:
     return actor
 
 
+async def _body_sha256(request: Request) -> bytes | None:
+    found: bytes | None = getattr(request.state, "body_sha256", None)
+    return found
+
+
 Ctx = Annotated[Context, Depends(_context)]
 Actor = Annotated[str, Depends(_actor)]
+BodyHash = Annotated[bytes | None, Depends(_body_sha256)]
+"""Of a body that `service.again` has read, and will know if it comes again."""
+
 After = Annotated[str | None, Query(max_length=200, description="The `next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Rows of the page.")]
 HashFilter = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
@@ -37,7 +46,7 @@ IdempotencyKey = Annotated[
     Header(
         min_length=1,
         max_length=255,
-        pattern=r"^[\x21-\x7e]+$",
+        pattern=IDEMPOTENCY_KEY,
         description="Any text of the client's: a request sent again under it opens no second tuning.",
     ),
 ]

@@ -60,7 +60,7 @@ def list_kernels(
 )
 def look_up_kernels(body: KernelLookup, context: Ctx) -> Response:
     """The kernels of many keys at once; null where the cache has none that is acceptable."""
-    return as_json(kernels.lookup(context, body))
+    return Response(kernels.lookup(context, body), media_type="application/json")
 
 
 @router.get("/{kernel_id}", response_model=KernelArtifact, responses=_LOADABLE)

@@ -43,6 +43,7 @@ from service.routes.dependencies import (
     PAGE_LIMIT,
     Actor,
     After,
+    BodyHash,
     Ctx,
     HashFilter,
     IdempotencyKey,
@@ -73,9 +74,11 @@ _STOP_CHECK_S = 0.25
         ),
     },
 )  # fmt: skip
-def open_tuning(body: TuningRequest, context: Ctx, actor: Actor, idempotency_key: IdempotencyKey = None) -> Response:
+def open_tuning(
+    body: TuningRequest, context: Ctx, actor: Actor, sent: BodyHash, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Ask for the fastest correct kernel of a fusion: answered from the cache, or by a search."""
-    found = tunings.open_or_answer(context, body, TuningOrder(actor, idempotency_key))
+    found = tunings.open_or_answer(context, body, TuningOrder(actor, idempotency_key, sent))
     if isinstance(found, KernelView):
         return as_json(found)
     return as_json(found, 202, {"Location": f"{router.prefix}/{found.id}"})

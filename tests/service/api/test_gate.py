@@ -13,6 +13,7 @@ from sqlalchemy.exc import OperationalError
 
 from service.auth import COOKIE, demands_key, is_loopback
 from service.db import keys
+from service.db.instant import Held, Rows
 from service.settings import Settings
 from tests.service.api.test_malformed import check
 from tests.service.api.world import REQUEST, World, world
@@ -138,7 +139,11 @@ def no_database(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> str:
         raise OperationalError("SELECT secret", {}, Exception("connection refused"))
 
+    async def held(*_: object) -> Rows:
+        raise Held
+
     monkeypatch.setattr("service.db.keys.holder", fail)
+    monkeypatch.setattr("service.db.instant.Instant.rows", held)
 
 
 def test_a_key_that_cannot_be_looked_up_is_no_fault_of_ours(guarded: World, monkeypatch: pytest.MonkeyPatch) -> None:
