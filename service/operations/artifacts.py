@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -13,13 +14,26 @@ KEPT_BYTES = 64 * 1024 * 1024
 """How much of them one process keeps: a thousand kernels of the usual 50 KB."""
 
 
+ZIPPED_FROM_BYTES = 4096
+"""A smaller document is sent as it is: it fits a few packets."""
+
+
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """The document of a kernel, `fusetune.kernel/1`, byte for byte as it was published; and who proved it."""
+    """The document of a kernel, `fusetune.kernel/1`, byte for byte as it was published; and who proved it.
+
+    `zipped` is gzip's form of it, None where that is not worth its while.
+    """
 
     sha256: str
     content: bytes
     verifier: int
+    zipped: bytes | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory."""
+        return len(self.content) + len(self.zipped or b"")
 
 
 class ArtifactCache:
@@ -41,16 +55,18 @@ class ArtifactCache:
             row = kernels.get(session, kernel_id)
             if row is None:
                 return None
-            artifact = Artifact(row.artifact_sha256, kernels.artifact(session, row.artifact_sha256), row.verifier)
+            content = kernels.artifact(session, row.artifact_sha256)
+        zipped = gzip.compress(content, mtime=0) if len(content) >= ZIPPED_FROM_BYTES else None
+        artifact = Artifact(row.artifact_sha256, content, row.verifier, zipped)
         self._keep(kernel_id, artifact)
         return artifact
 
     def _keep(self, kernel_id: str, artifact: Artifact) -> None:
         with self._lock:
-            if kernel_id in self._found or len(artifact.content) > self._kept_bytes:
+            if kernel_id in self._found or artifact.size_bytes > self._kept_bytes:
                 return
             self._found[kernel_id] = artifact
-            self._bytes += len(artifact.content)
+            self._bytes += artifact.size_bytes
             while self._bytes > self._kept_bytes:
                 _, dropped = self._found.popitem(last=False)
-                self._bytes -= len(dropped.content)
+                self._bytes -= dropped.size_bytes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header
+from starlette.requests import Request
 from starlette.responses import Response
 
 from fusetune.wire.artifact import KernelArtifact
@@ -64,10 +65,26 @@ def look_up_kernels(body: KernelLookup, context: Ctx) -> Response:
 
 
 @router.get("/{kernel_id}", response_model=KernelArtifact, responses=_LOADABLE)
-def get_artifact(kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
+def get_artifact(request: Request, kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
     """The whole kernel, `fusetune.kernel/1`, byte for byte as it was stored."""
     found = kernels.artifact(context, kernel_id)
-    return _stored(found.content, "application/json", found.sha256, if_none_match)
+    if found.zipped is None or not takes_gzip(request.headers.get("accept-encoding", "")):
+        response = _stored(found.content, "application/json", found.sha256, if_none_match)
+    else:
+        response = _stored(found.zipped, "application/json", f"{found.sha256}-gzip", if_none_match)
+        response.headers["Content-Encoding"] = "gzip"
+    response.headers["Vary"] = "Accept-Encoding"
+    return response
+
+
+def takes_gzip(accept_encoding: str) -> bool:
+    """Whether a client unpacks gzip (RFC 9110, 12.5.3): it names it, and not with a weight of zero."""
+    for one in accept_encoding.lower().split(","):
+        coding, _, parameters = one.partition(";")
+        if coding.strip() == "gzip":
+            weight = parameters.replace(" ", "").removeprefix("q=")
+            return not weight or weight.strip("0.") != ""
+    return False
 
 
 @router.get("/{kernel_id}/info", response_model=KernelView, responses=problems(NOT_FOUND))

@@ -78,6 +78,23 @@ def test_an_artifact_is_the_stored_bytes(service: World) -> None:
 
 
 @pytest.mark.parametrize(
+    ("accepted", "is_zipped"),
+    [("gzip", True), ("br, GZIP;q=0.5", True), ("gzip;q=0, br", False), ("gzip; q=0.0", False), ("identity", False)],
+)
+def test_a_large_artifact_is_sent_as_the_client_takes_it(service: World, accepted: str, is_zipped: bool) -> None:
+    row = service.kernel(source="// line\n" * 1000)
+    path, headers = f"/v1/kernels/{row.id}", {"accept-encoding": accepted}
+    response = service.client.get(path, headers=headers)
+    plain = service.client.get(path, headers={"accept-encoding": "identity"})
+    assert (response.headers.get("content-encoding") == "gzip") == is_zipped
+    assert (int(response.headers["content-length"]) < len(plain.content)) == is_zipped
+    assert (response.content, response.headers["vary"]) == (plain.content, "Accept-Encoding")
+    assert (response.headers["etag"] == plain.headers["etag"]) != is_zipped, "another form has another tag"
+    headers["if-none-match"] = response.headers["etag"]
+    assert service.client.get(path, headers=headers).status_code == 304
+
+
+@pytest.mark.parametrize(
     ("header", "status"),
     [
         pytest.param('"{}"', 304, id="the-tag"),
