@@ -165,6 +165,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "padding of what is taken away": (lambda x: F.pad(x[:, :1] + 1, [-1, 2], value=3), X),
     "padding of bools": (lambda x: F.pad(x > 0, [1, 1], value=-1), X),
     "deviation of one number": (lambda x: (x * 2).std([], correction=0, keepdim=True), torch.tensor(2.0)),
+    "any of bytes": (lambda x: ((x > 0).to(torch.uint8) + 1).any(0), X),
+    "all of bytes": (lambda x: (x > 0).to(torch.uint8).all(), X),
     "repeat of nothing": (lambda x: x.repeat(1, 1) + 1, X),
     "tril": (torch.tril, X),
     "nearest upsampling": (lambda x: F.interpolate(x, scale_factor=2) + 1, BOX),

@@ -38,7 +38,8 @@ def _fold(name: str) -> Any:
         dims, keepdim = dims_of(node, a), bool(getattr(a, "keepdim", False))
         if name in ("any", "all"):
             x = w.written(truth(w, a.self))
-            return getattr(w.f, name)(x, dims, keepdim) if dims else x
+            found = getattr(w.f, name)(x, dims, keepdim) if dims else x
+            return w.cast(found, dtype)  # type: ignore[return-value]  # of u8 it is u8
         if name in ("sum", "prod"):
             x = w.tensor(a.self)
             if not dims:
