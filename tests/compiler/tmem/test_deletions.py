@@ -37,7 +37,6 @@ from tests.compiler.tmem.kernels import (
 )
 from tests.compiler.tmem.left_out import not_needed
 from tests.compiler.tmem.traces import kept_flat, of_trace, row_kept, rows_scaled
-from tests.shares import shared
 
 _LEGAL = {c["name"].removeprefix("TMemTutorialR."): c for c in LEGAL}
 CASES: dict[str, Document] = {
@@ -80,9 +79,13 @@ def test_nothing_of_a_trace_can_be_left_out(name: str, pool: CompilePool) -> Non
     _expect_all_needed(of_trace(*TRACES[name]), pool)
 
 
-@pytest.mark.parametrize(
-    "case", [*shared((pytest.param(case, id=name) for name, case in CASES.items()), 2), *patterns()]
-)
+def cases() -> Iterator[Any]:
+    """Those by name; in `make test` one that is cut, or has many words, is enough."""
+    for name, case in CASES.items():
+        yield pytest.param(case, id=name, marks=pytest.mark.long if name in ("widths", "narrow", "two tensors") else ())
+
+
+@pytest.mark.parametrize("case", [*cases(), *patterns()])
 def test_nothing_can_be_left_out(case: Document, pool: CompilePool) -> None:
     _expect_all_needed(generate_explicit(case), pool)
 
