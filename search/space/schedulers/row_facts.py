@@ -16,7 +16,17 @@ from compiler.schedule import steps
 from compiler.schedule.online import online_sums
 from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
-from search.space.groups import ALIGNED, BULK, CP_ASYNC, IN_WORDS, STREAMS, VALUES, is_copied, load_knob
+from search.space.groups import (
+    ALIGNED,
+    BULK,
+    CP_ASYNC,
+    IN_WORDS,
+    STREAMS,
+    VALUES,
+    has_its_own_places,
+    is_copied,
+    load_knob,
+)
 from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.row_passes import bytes_between_passes, costly_values, passes_of, repeated_values
 from search.space.schedulers.row_shape import VECTORS, RowOperand, RowShape
@@ -274,14 +284,15 @@ def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowF
 
 
 def _value_bytes(fusion: Fusion, rows: RowShape, offered: Mapping[str, bool]) -> dict[str, tuple[int, ...]]:
-    """By what is kept, bytes of an element of each value. Values that are stored as well are in registers first, as
-    they are in every schedule."""
+    """By what is kept, bytes of an element of each value that may lie in tensor memory. Values that are stored as well
+    are in registers first, as they are in every schedule."""
     b = TraceBuilder(fusion)
     outputs = (o.name for o in rows.operands if o.is_output)
     b.do(*(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL) for name in outputs))
     values = {"yes": costly_values, "all": repeated_values}
     kept = {word: sorted(values[word](b, rows.folded, len(rows.shape))) for word, is_able in offered.items() if is_able}
-    return {word: tuple(b.tensor(name).dtype.nbytes for name in names) for word, names in kept.items()}
+    found = {word: [t for t in map(b.tensor, names) if has_its_own_places(t)] for word, names in kept.items()}
+    return {word: tuple(t.dtype.nbytes for t in tensors) for word, tensors in found.items()}
 
 
 def _online_passes(fusion: Fusion, rows: RowShape) -> int:
