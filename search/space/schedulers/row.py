@@ -196,7 +196,8 @@ class RowTrace:
 
     def keep_in_tmem(self) -> None:
         """Puts tensor memory between the registers of streamed rows and what reads them."""
-        for name in [n for n, o in self.loads.items() if o in self.rows.loaded]:
+        streams = [n for n, o in self.loads.items() if o in self.rows.loaded]
+        for name in (n for n in streams if has_its_own_places(self.b.tensor(n))):
             there, back = stage_in_tmem(self.b, name)
             self.in_tmem[there] = back
             self.loads[back] = self.loads[name]

@@ -105,8 +105,8 @@ class RowFacts:
     `streamed`: bytes of one element of every streamed input; `operand_bytes`: of the inputs that all rows share;
     `costly`: values that are worth keeping; `waiting`: bytes of one place of a row that wait for a later pass where
     every value that is read again is kept, 0 where those are the costly ones; `value_bytes`: by what is kept of them,
-    bytes of an element of each; `passes`: over a row; `online_passes`:
-    where sums are folded along with maxima, 0 where none can be.
+    bytes of an element of each; `placed`: streamed inputs that may lie in tensor memory; `passes`: over a row;
+    `online_passes`: where sums are folded along with maxima, 0 where none can be.
     """
 
     rows: RowShape
@@ -117,6 +117,7 @@ class RowFacts:
     costly: int
     waiting: int
     value_bytes: Mapping[str, tuple[int, ...]]
+    placed: tuple[RowOperand, ...]
     passes: int
     online_passes: int
 
@@ -130,13 +131,13 @@ class RowFacts:
         """What may be kept in tensor memory from pass to pass."""
         if not (self.arch.has_tmem and self.passes > 1):
             return ()
-        able = {STREAMS: bool(self.rows.loaded), VALUES: any(self.value_bytes.values())}
+        able = {STREAMS: bool(self.placed), VALUES: any(self.value_bytes.values())}
         return tuple(word for word, is_able in able.items() if is_able)
 
     @cached_property
-    def stream_widths(self) -> tuple[int, ...]:
-        """Bytes of the elements of streamed inputs, each once."""
-        return tuple(sorted({o.nbytes for o in self.rows.loaded}))
+    def placed_widths(self) -> tuple[int, ...]:
+        """Bytes of the elements of inputs in tensor memory, each once."""
+        return tuple(sorted({o.nbytes for o in self.placed}))
 
     @cached_property
     def staged(self) -> tuple[RowOperand, ...]:
@@ -278,6 +279,7 @@ def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowF
         costly=len(costly),
         waiting=waiting,
         value_bytes=_value_bytes(fusion, rows, {"yes": bool(costly), "all": waiting > 0}) if arch.has_tmem else {},
+        placed=tuple(o for o in rows.loaded if has_its_own_places(b.tensor(o.name if o.is_direct else o.read))),
         passes=passes_of(b, rows.folded, rank).count,
         online_passes=_online_passes(fusion, rows),
     )
