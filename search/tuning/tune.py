@@ -84,11 +84,10 @@ def tune_on(
         drafts = drafting.of(plan.subject(gpu.card), timeline)
         pool = compiling or stack.enter_context(CompilePool(processes))
         pool.start()
-        with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
-            opened = opener.submit(gpu.device.open, plan.fusion)
-            with timeline.span(SearchStage.RANKING):
-                ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
-            opened.result()
+        opener = stack.enter_context(ThreadPoolExecutor(1))  # inputs and reference are made while kernels are
+        opened = opener.submit(gpu.device.open, plan.fusion)
+        with timeline.span(SearchStage.RANKING):
+            ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
         if early is not None and ranking:
             early.best_predicted_us = ranking[0].predicted_us
         floor = floor_us(plan.fusion, gpu.card)
@@ -105,6 +104,7 @@ def tune_on(
             first=early,
             stopping=Stopping(enough, floor, ranking),
             beside=lambda: baseline(gpu.device),
+            opened=opened,
         )
         outcome = tuner.run()
         if compiling is None:

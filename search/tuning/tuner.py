@@ -94,7 +94,8 @@ class Tuner:
     """One tuning on one device. `run` is called once; another tuner on the same journal goes on where it stopped.
 
     `beside` is other work for the device, done once, as soon as a kernel has been measured and nobody waits for the
-    first one; at the end of the search if that never happens. What it raises ends the search.
+    first one; at the end of the search if that never happens. `opened`: the opening of the device, while which kernels
+    are built. What either raises ends the search.
     """
 
     def __init__(
@@ -111,6 +112,7 @@ class Tuner:
         first: FirstKernel | None = None,
         stopping: Stopping | None = None,
         beside: Callable[[], None] = lambda: None,
+        opened: Future[None] | None = None,
     ) -> None:
         self._builds = builds
         self._device = device
@@ -126,6 +128,7 @@ class Tuner:
         self._enough: EnoughReason | None = None
         self._beside: Callable[[], None] | None = beside
         self._done_beside: Future[None] | None = None
+        self._opened = opened
         self._finals = Finals(device, self._artifact_of, self._record)
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
@@ -248,6 +251,10 @@ class Tuner:
             kernel = self._ready.popleft()
             self._measuring = (kernel, gpu.submit(self._measured, kernel.artifact))
 
+    def _wait_for_device(self) -> None:
+        if self._opened is not None:
+            self._opened.result()
+
     def _do_beside(self, gpu: ThreadPoolExecutor) -> None:
         work, self._beside = self._beside, None
         if work is not None:
@@ -255,6 +262,7 @@ class Tuner:
 
     def _measured(self, artifact: KernelArtifact) -> MeasureResult:
         """Runs in the thread that waits for the device."""
+        self._wait_for_device()
         with self._timeline.measuring():
             return self._device.measure(artifact, Effort.SCREEN)
 
@@ -283,6 +291,7 @@ class Tuner:
     def _wind_down(self, gpu: ThreadPoolExecutor) -> None:
         """Let the running measurement end (the device bounds it), cancel what has not reached the device."""
         if not self._is_stopped():
+            self._wait_for_device()
             self._do_beside(gpu)
         if self._measuring is not None:
             wait([self._measuring[1]])

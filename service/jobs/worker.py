@@ -111,6 +111,7 @@ def _serve(
                     reconcile(db, jobs, one)
                     adoption.run()
                 work.rest_if_idle()
+                executor.wake()  # DBOS asks ever more seldom where it met a lock, and a ring may be lost
                 due = time.monotonic() + RECONCILE_S
         stopping.set()
         log.info("worker %s stops", settings.worker_id)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from search.measure.device import Effort
+from search.measure.device import DeviceLost, Effort
 from search.tuning.budget import Budget
 from search.tuning.build import Builder
 from search.tuning.first import FirstKernel
@@ -105,3 +107,32 @@ def test_other_work_is_done_where_no_kernel_was_measured(tmp_path: Path) -> None
         sampler = RandomSampler(Scripted(["wrong 1"]).spaces, seed=0)
         Tuner(builder, Device(), sampler, journal, Budget(), beside=lambda: done.append("done")).run()
     assert done == ["done"]
+
+
+def test_kernels_are_built_while_the_device_opens(tmp_path: Path) -> None:
+    """It opens once the first kernel is compiled here; none is measured before that."""
+    scheduler, device, opened = Scripted([f" {us}" for us in (10, 20, 30)]), Device(), Future[None]()
+
+    class Opening(Compiler):
+        def submit(self, source: str, arch: str) -> Future[Any]:
+            assert device.calls == [] or opened.done()
+            found = super().submit(source, arch)
+            if not opened.done():
+                opened.set_result(None)
+            return found
+
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(scheduler), Opening(), "sm_90a", artifact=artifact)
+        sampler = RandomSampler(scheduler.spaces, seed=0)
+        outcome = Tuner(builder, device, sampler, journal, Budget(), opened=opened).run()
+    assert outcome.winner is not None
+
+
+def test_a_device_that_cannot_be_opened_ends_the_search(tmp_path: Path) -> None:
+    opened = Future[None]()
+    opened.set_exception(DeviceLost("GPU 0", "it fell off the bus"))
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(Scripted([" 10"])), Compiler(), "sm_90a", artifact=artifact)
+        sampler = RandomSampler(Scripted([" 10"]).spaces, seed=0)
+        with pytest.raises(DeviceLost, match="fell off"):
+            Tuner(builder, Device(), sampler, journal, Budget(), opened=opened).run()
