@@ -1,9 +1,14 @@
 """`python -m search`: see `search.cli`."""
 
 if __name__ == "__main__":
+    import sys
     import time
 
     began = time.monotonic()
+    if sys.argv[1:2] == ["tune"] and "--help" not in sys.argv:
+        from search.measure import early
+
+        early.start()
     try:  # the imports take a second or two, in which Ctrl-C is as much a way to stop as later
         from search.cli.app import app
 

@@ -59,7 +59,7 @@ class Settings(BaseSettings):
 
     compilers: int | None = Field(default=None, ge=1, le=256)
     heartbeat_s: float = Field(default=5.0, gt=0)
-    poll_s: float = Field(default=0.5, gt=0)
+    poll_s: float = Field(default=0.2, gt=0)
     """How often the service looks for news of a tuning that somebody watches."""
 
     log_format: Literal["console", "json"] = "console"

@@ -24,6 +24,7 @@ from fusetune.wire.service import (
     ViolationView,
     WorkerView,
 )
+from fusetune.wire.wanting import Distance
 from service.db import cards, fusions, kernels, trials, tunings
 from service.db.models import BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
 
@@ -98,6 +99,7 @@ def _kernel_view(
         evidence=evidence_of(row),
         verifier=row.verifier,
         refuted=row.refuted or "",
+        provisional=None if row.provisional is None else Distance.model_validate(row.provisional),
         median_us=row.median_us,
         p10_us=row.p10_us,
         p90_us=row.p90_us,
@@ -163,6 +165,8 @@ def _tuning_view(
             "trials": counts,
             "best": None if best is None or best.median_us is None else _best(best, best.median_us),
             "kernel": row.kernel_id,
+            "first": row.first_kernel_id,
+            "tied": tuple(row.tied or ()),
             "worker": row.worker_id,
             "ahead": ahead,
         }
@@ -171,8 +175,8 @@ def _tuning_view(
 
 _TUNING_FIELDS = (
     "id", "state", "phase", "fingerprint", "binding", "policy", "budget_s", "spent_s", "trials_limit", "points",
-    "legal", "floor_us", "ended", "note", "error", "timeline", "cancel_requested", "created_at", "started_at",
-    "ended_at",
+    "legal", "floor_us", "want", "enough", "ended", "note", "error", "timeline", "cancel_requested", "created_at",
+    "started_at", "ended_at",
 )  # fmt: skip
 """Columns that the view has under the same name."""
 

@@ -10,10 +10,16 @@ import pytest
 from compiler.nvrtc import Compiled, CompilePool
 from search.proof.emulated.apart import Prover
 
-_POOLS = ("search.cli.tune", "search.cli.prepare", "search.tuning.tune", "service.ci.run", "service.jobs.preparing")
+_POOLS = (
+    "search.cli.without_gpu",
+    "search.cli.prepare",
+    "search.tuning.tune",
+    "service.ci.run",
+    "service.jobs.preparing",
+)
 """Modules that open a pool of compilers of their own."""
 
-_PROVERS = ("search.cli.tune", "service.jobs.preparing")
+_PROVERS = ("search.cli.without_gpu", "service.jobs.preparing")
 
 
 class BorrowedPool:

@@ -139,6 +139,7 @@ TABLE: dict[str, Row] = {
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
+    "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.wanting"), others=("sqlalchemy",)),
     "service.views": Row(
         ours=("service.db", "compiler.pipeline", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
@@ -171,7 +172,8 @@ TABLE: dict[str, Row] = {
     ),
     "service.jobs.queue": Row(),
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
-    "service.jobs.dbos_queue": Row(ours=("service.jobs.queue",), others=("dbos", "sqlalchemy")),
+    "service.jobs.bell": Row(others=("sqlalchemy",)),
+    "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
     "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
     "service.cli": Row(
         ours=("service.cli", *TABLES, "service.log", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")
@@ -198,7 +200,9 @@ TABLE: dict[str, Row] = {
     "docker": Row(ours=("service.db", "service.settings")),
     #
     "benchmarks.suite": Row(ours=("fusetune.wire",)),
-    "benchmarks.suite.language": Row(ours=("fusetune",)),
+    "benchmarks.suite.forms": Row(ours=("fusetune",)),
+    "benchmarks.suite.language": Row(ours=("benchmarks.suite.forms", "fusetune")),
+    "benchmarks.suite.products": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.kernels": Row(
         ours=("benchmarks.kernels", "compiler.arch", "compiler.errors", "fusetune.torch"), others=("torch",)
     ),
@@ -220,10 +224,11 @@ TABLE: dict[str, Row] = {
         ours=("benchmarks.blackwell", "benchmarks.emulate", "compiler.emulate", "compiler.arch", "fusetune"),
         others=("numpy",),
     ),
-    "benchmarks.blackwell.predicted": Row(ours=("compiler", "search")),
+    "benchmarks.blackwell.predicted": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.search": Row(lazily=("compiler", "search")),
+    "benchmarks.search.winners": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),

@@ -1,48 +1,52 @@
 """What tensor memory is predicted to give: the best schedule with it beside the best without, fusion by fusion.
 
-    python -m benchmarks.blackwell.predicted [SUITE.json] [--case ID ...] [--card CARD] [--drawn N] [--prove]
+    python -m benchmarks.blackwell.predicted [SUITE.json] [--case ID ...] [--card CARD] [--ranked N] [--prove]
         [--json F] [--markdown F]
 
-Of each kind of schedule N points are drawn and predicted, the best is compiled, and predicted once more with the
-registers that NVRTC gave it. With `--prove` the one with tensor memory is proven in the emulator, too. Every time here
-is predicted: no such card was at hand. What tensor memory itself takes is not in the model, since no rate of it is
-published; its instructions count as one each.
+Of each kind of schedule, N structures of every scheduler are ranked as a search ranks them; the best are compiled, and
+predicted once more with the registers that NVRTC gave them. With `--prove` the best with tensor memory is proven in the
+emulator, too. Every time here is predicted: no such card was at hand. What tensor memory itself takes is not in the
+model, since no rate of it is published; its instructions count as one each.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from random import Random
 
 from compiler.analysis.facts import Facts
 from compiler.arch import Card, card_or_default
-from compiler.errors import CompileError, IllegalSchedule, Unsupported
+from compiler.errors import CompileError, Unsupported
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
+from fusetune.wire.artifact import KernelArtifact
 from search.cli.load import Named, load_many
 from search.cost.predicting import predictor, refiner
 from search.proof.emulated.check import verify
 from search.space.groups import part_without_tmem, parts_in_tmem
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.draft import DraftSubject, foreseen_here
 from search.tuning.candidates.plan import Plan
+from search.tuning.candidates.ranking import Ranker
+from search.tuning.candidates.spread import Ranked
 
 SUITE = Path(__file__).parents[1] / "suite" / "suite_public.json"
 
-SPARE = 4
-"""Points drawn for each that is predicted: the whole model refuses some."""
+COMPILED = 8
+"""Of the best so many are compiled: what registers cost is seen then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """The best of the drawn points of one kind: its schedule, time in microseconds as predicted with the registers that
-    NVRTC gave it, bytes of each thread that it spilled, and of tensor memory the columns of a block and the patterns
-    with the words of their accesses. `proof`: empty where the emulator was not asked, else what it found."""
+    """The best of the ranked points of one kind: its schedule, time in microseconds as predicted with the registers
+    that NVRTC gave it, bytes of each thread that it spilled, and of tensor memory the columns of a block and the
+    patterns with the words of their accesses. `proof`: empty where the emulator was not asked, else what it found."""
 
     schedule: str
     predicted_us: float
@@ -55,7 +59,7 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class PredictedGain:
-    """One fusion: the best with tensor memory (None where no point drawn has any) and without."""
+    """One fusion: the best with tensor memory (None where no point has any) and without."""
 
     fusion: str
     with_tmem: Predicted | None
@@ -73,7 +77,7 @@ HEAD = f"{'fusion':38} cols  {'accesses':24} {'with, us':>10} {'without':>10}  (
 
 
 def rows(
-    fusions: Iterable[Named], card: Card, drawn: int, pool: CompilePool, *, prove: bool
+    fusions: Iterable[Named], card: Card, ranked: int, pool: CompilePool, *, prove: bool
 ) -> Iterator[PredictedGain]:
     """A row for each fusion that this version compiles; the others are named on stderr."""
     for named in fusions:
@@ -84,45 +88,37 @@ def rows(
             continue
         spaces = plan.searchable
         kinds = (
-            [(name, part) for name, space in spaces.items() for part in parts_in_tmem(space)],
-            [(name, part_without_tmem(space)) for name, space in spaces.items()],
+            [{name: part} for name, space in spaces.items() for part in parts_in_tmem(space)],
+            [{name: part_without_tmem(space)} for name, space in spaces.items()],
         )
-        with_tmem, without = (_drawn(plan, kind, card, drawn) for kind in kinds)
+        with_tmem, without = (_ranked(plan, kind, card, ranked) for kind in kinds)
         yield PredictedGain(
-            named.name, _best(with_tmem, card, pool, prove=prove), _best(without, card, pool, prove=False)
+            named.name, _best(plan, with_tmem, card, pool, prove=prove), _best(plan, without, card, pool, prove=False)
         )
 
 
-def _drawn(plan: Plan, parts: Sequence[tuple[str, Space]], card: Card, drawn: int) -> list[tuple[Candidate, Generated]]:
-    """Legal points of all these parts of spaces of schedulers, what is predicted to be fastest first."""
-    predict = predictor(card)
-    found: list[tuple[float, Candidate, Generated]] = []
-    every = [Candidate.of(name, point) for name, part in parts for point in part.sample(drawn * SPARE, seed=0)]
-    for candidate in Random(0).sample(every, len(every)):
-        if len(found) == drawn:
-            break
-        try:
-            made = generate(plan.schedulers[candidate.scheduler].trace(plan.fusion, candidate.knobs), plan.arch)
-        except (IllegalSchedule, Unsupported):
-            continue
-        found.append((sum(predict(launch) for launch in made.launches), candidate, made))
-    return [one[1:] for one in sorted(found, key=lambda one: one[0])]
+def _ranked(plan: Plan, parts: Iterable[Mapping[str, Space]], card: Card, count: int) -> list[Ranked]:
+    """The best points of all these parts of spaces, what is predicted to be fastest first. No clock ends a ranking, so
+    that it is the same everywhere."""
+    foresee = foreseen_here(DraftSubject(plan.fusion, card, plan.schedulers), predictor(card))
+    found = [one for part in parts for one in Ranker(part, foresee).rank(count, seed=0, seconds=math.inf)[:COMPILED]]
+    return sorted(found, key=lambda one: one.predicted_us)[:COMPILED]
 
 
-def _best(
-    drawn: Sequence[tuple[Candidate, Generated]], card: Card, pool: CompilePool, *, prove: bool
-) -> Predicted | None:
-    """The first that compiles: accesses of many words may ask for more registers than so many threads leave."""
-    for candidate, made in drawn:
+def _best(plan: Plan, ranked: Sequence[Ranked], card: Card, pool: CompilePool, *, prove: bool) -> Predicted | None:
+    """The fastest, as predicted with the registers that it takes; those that do not compile are named on stderr."""
+    found: list[tuple[float, Candidate, Generated, KernelArtifact]] = []
+    for candidate in (one.candidate for one in ranked):
+        made = generate(plan.schedulers[candidate.scheduler].trace(plan.fusion, candidate.knobs), plan.arch)
         try:
-            return _predicted(candidate, made, card, pool, prove=prove)
+            built = artifact(made, pool.submit(made.source, made.arch.name).result())
         except CompileError as error:
             print(f"{candidate}: {error}", file=sys.stderr)
-    return None
-
-
-def _predicted(candidate: Candidate, made: Generated, card: Card, pool: CompilePool, *, prove: bool) -> Predicted:
-    built = artifact(made, pool.submit(made.source, made.arch.name).result())
+            continue
+        found.append((refiner(card)(made, built.resources).total_us, candidate, made, built))
+    if not found:
+        return None
+    us, candidate, made, built = min(found, key=lambda one: one[0])
     plans = [Facts(launch.scheduled).tensor_memory for launch in made.launches]
     proof = ""
     if prove:
@@ -130,7 +126,7 @@ def _predicted(candidate: Candidate, made: Generated, card: Card, pool: CompileP
         proof = proven.fault or proven.undone or "verified_emulated"
     return Predicted(
         str(candidate),
-        refiner(card)(made, built.resources).total_us,
+        us,
         built.resources.registers,
         built.resources.spill_store_bytes + built.resources.spill_load_bytes,
         max(launch.kernel.tmem_columns for launch in made.launches),
@@ -139,15 +135,15 @@ def _predicted(candidate: Candidate, made: Generated, card: Card, pool: CompileP
     )
 
 
-def markdown(card: Card, drawn: int, found: Iterable[PredictedGain]) -> str:
+def markdown(card: Card, ranked: int, found: Iterable[PredictedGain]) -> str:
     """The table that `benchmarks/results` keeps."""
     head = f"""# What tensor memory is predicted to give on a {card.name}
 
-Every time here is **predicted**; nothing ran on a card. Of each kind of schedule up to {drawn} legal points were drawn
-at random for each fusion, and the best of either is shown: a difference of a few percent between the two is the luck
-of the draw. Neither kind is searched. What tensor memory itself takes is not in the model, as no rate of it is
-published; its instructions count as one each. Proof: the emulator ran the PTX that NVRTC made, on all input sets.
-"none": no point that keeps something in tensor memory was drawn; for most such fusions none is offered.
+Every time here is **predicted**; nothing ran on a card. Of each kind of schedule up to {ranked} structures of every
+scheduler were ranked, as a search ranks them before it measures, and the best of either is shown: a difference of a few
+percent between the two is less than a prediction can tell. What tensor memory itself takes is not in the model, as no
+rate of it is published; its instructions count as one each. Proof: the emulator ran the PTX that NVRTC made, on all
+input sets. "none": no scheduler of this fusion keeps anything in tensor memory.
 
 | fusion | columns | pattern: words of an access | registers | bytes spilled | with, us | without, us | proof |
 | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -169,7 +165,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("suite", nargs="?", type=Path, default=SUITE, metavar="SUITE.json")
     parser.add_argument("--case", nargs="*", default=[], metavar="ID", help="only these cases")
     parser.add_argument("--card", default="B200", metavar="NAME")
-    parser.add_argument("--drawn", type=int, default=40, metavar="N", help="points of each kind that are predicted")
+    parser.add_argument(
+        "--ranked", type=int, default=400, metavar="N", help="structures of a scheduler that are ranked"
+    )
     parser.add_argument("--prove", action="store_true", help="prove the best with tensor memory in the emulator")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the same as a table")
@@ -179,14 +177,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found: list[PredictedGain] = []
     print(HEAD)
     with CompilePool(workers=1) as pool:
-        for row in rows(fusions, card, given.drawn, pool, prove=given.prove):
+        for row in rows(fusions, card, given.ranked, pool, prove=given.prove):
             print(row, flush=True)
             found.append(row)
     if given.json is not None:
-        report = {"card": card.name, "times": "predicted", "drawn": given.drawn, "fusions": [asdict(r) for r in found]}
+        report = {
+            "card": card.name,
+            "times": "predicted",
+            "ranked": given.ranked,
+            "fusions": [asdict(r) for r in found],
+        }
         given.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if given.markdown is not None:
-        given.markdown.write_text(markdown(card, given.drawn, found), encoding="utf-8")
+        given.markdown.write_text(markdown(card, given.ranked, found), encoding="utf-8")
     proofs = [row.with_tmem.proof for row in found if row.with_tmem is not None]
     return int(any(proof not in ("", "verified_emulated") for proof in proofs))
 

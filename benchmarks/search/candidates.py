@@ -22,8 +22,10 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatch
+from importlib import import_module
 from math import exp, log
 from pathlib import Path
 from typing import IO, Any
@@ -71,6 +73,18 @@ class CaseSpeed:
         return self.neighbours / self.neighbours_s if self.neighbours else float("nan")
 
 
+_FOLDERS = ("search.tuning.candidates", "search")
+"""Where the modules that make candidates stand, in this tree and in older ones."""
+
+
+def _ours(name: str) -> Any:
+    """The module of that name, of the tree that this process imports."""
+    for folder in _FOLDERS:
+        with suppress(ModuleNotFoundError):
+            return import_module(f"{folder}.{name}")
+    raise SystemExit(f"this tree has no module {name} in {' or '.join(_FOLDERS)}.")
+
+
 def user_s() -> float:
     """User time of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_utime
@@ -80,30 +94,30 @@ def measured(named: Any, structures: int, drafts: int) -> CaseSpeed | None:
     """The case by the fusetune that this process imports; None for one that it does not take."""
     from compiler.arch import card_or_default
     from compiler.errors import Unsupported
-    from search.tuning.candidates.candidate import Candidate
-    from search.tuning.candidates.drafting import DraftPool
-    from search.tuning.candidates.hints import neighbours
-    from search.tuning.candidates.plan import Plan
-    from search.tuning.candidates.spread import spread
 
+    candidate_of, spread, neighbours = (
+        _ours("candidate").Candidate.of,
+        _ours("spread").spread,
+        _ours("hints").neighbours,
+    )
     card = card_or_default(None)
     try:
-        plan = Plan.of(named.bound(), card)
+        plan = _ours("plan").Plan.of(named.bound(), card)
         spaces = plan.searchable
     except Unsupported:
         return None
-    with DraftPool(0) as pool:
+    with _ours("drafting").DraftPool(0) as pool:
         pool.start()
         makes = pool.of(plan.subject(card))
         made = 0
 
-        def foresee(candidates: Iterable[Candidate]) -> Iterator[tuple[Candidate, list[float] | None]]:
+        def foresee(candidates: Iterable[Any]) -> Iterator[tuple[Any, list[float] | None]]:
             nonlocal made
             for one in makes.foresee(candidates):
                 made += 1
                 yield one
 
-        def times(candidates: Sequence[Candidate]) -> tuple[list[float], float]:
+        def times(candidates: Sequence[Any]) -> tuple[list[float], float]:
             begun, found = user_s(), []
             for one in candidates:
                 draft = makes.submit(one).result()
@@ -120,7 +134,7 @@ def measured(named: Any, structures: int, drafts: int) -> CaseSpeed | None:
             candidate
             for parent in order[:_PARENTS]
             for point in neighbours(spaces[parent.scheduler], parent.knobs)
-            if (candidate := Candidate.of(parent.scheduler, point)) not in known
+            if (candidate := candidate_of(parent.scheduler, point)) not in known
         ]
         near = list(dict.fromkeys(near))[: drafts // 2]
         _, neighbours_s = times(near)

@@ -4,8 +4,8 @@ Verdicts on schedules that begin alike, and the making of kernels alike, ask the
 from forms is remembered (`compiler.ir.remembered`), and two rules keep that sound:
 
 - A function is given no more than it needs: a `Form` and not a tensor where types and compute positions do not matter,
-  so that those steps leave it known; a `Shape` and not a form where names do not, so that one tensor of many that were
-  made alike is looked at; no scheduled fusion.
+  so that those steps leave it known; a `DomainShape` and not a form where names do not, so that one tensor of many that
+  were made alike is looked at; no scheduled fusion.
 - Groups are numbers of one id graph, which only equals itself; a result that holds any has it among its arguments.
 """
 
@@ -71,7 +71,7 @@ class _Examples(Keeping):
 
 
 @interned
-class Shape(_Examples):
+class DomainShape(_Examples):
     """The axes of a tensor and the transforms between them without its name, or its memory order: equal for tensors
     that were made alike."""
 
@@ -101,7 +101,7 @@ class Reading:
 
 
 @remembered(4096)
-def shape_of(form: Form) -> Shape:
+def shape_of(form: Form) -> DomainShape:
     """The shape of a form."""
     logical, loop = (tuple([a.shape for a in axes]) for axes in (form.logical, form.loop))
-    return Shape(logical, loop, tuple([e.shape for e in form.exprs]))
+    return DomainShape(logical, loop, tuple([e.shape for e in form.exprs]))

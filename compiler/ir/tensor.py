@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.form import Allocation as Allocation
-from compiler.ir.form import Form, Reading, Shape, shape_of
+from compiler.ir.form import DomainShape, Form, Reading, shape_of
 from compiler.ir.fusion import Operand
 from compiler.ir.id_exprs import IdExpr
 from compiler.ir.interned import Keeping, interned
@@ -127,7 +127,7 @@ class _TensorFacts(Keeping):
     __slots__ = ("bulk_axes", "form", "shape", "vector_axis")
 
     form: Form
-    shape: Shape
+    shape: DomainShape
     bulk_axes: tuple[IterDomain, ...]
     vector_axis: IterDomain | None
 
@@ -179,7 +179,7 @@ class TensorView(_TensorFacts):
     def _find_form(self) -> Form:
         return Form(self.logical, self.loop, self.exprs, self.allocation)
 
-    def _find_shape(self) -> Shape:
+    def _find_shape(self) -> DomainShape:
         return shape_of(self.form)
 
     def _find_bulk_axes(self) -> tuple[IterDomain, ...]:

@@ -294,7 +294,13 @@ class _Lowering:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
         stores = [op for op in ops_of(node) if self.is_store(op)]
         walks = any(name in self.facts.scans for name in ops_of(node))  # each turn but the last meets in another stage
-        if node.unroll or walks or not stores or (scope.loops and has_loads(node)):
+        if (
+            node.unroll
+            or walks
+            or not stores
+            or (scope.loops and has_loads(node))
+            or self.fills_what_stays(node, scope)
+        ):
             return const(node.extent), scope.implied
         common = set.intersection(*(set(self.facts.indexing.bounds(self.facts.sf.tensor(s))) for s in stores))
         for bound in sorted(common - scope.implied, key=str):
@@ -302,6 +308,13 @@ class _Lowering:
             if count is not None:
                 return count, scope.implied | {bound}
         return const(node.extent), scope.implied
+
+    def fills_what_stays(self, node: Nested, scope: Scope) -> bool:
+        """Whether the loop stores to memory of the block that later loops read: these come to every place, also to
+        those past an end, where what is read is not used, but has to be there."""
+        filled = (self.facts.sf.tensor(name) for name in ops_of(node))
+        staying = (t for t in filled if declaration_depth(self.facts, t) <= scope.depth)
+        return any(t.memory in (MemoryType.SHARED, MemoryType.TENSOR) for t in staying)
 
     def issue_ahead(self, node: AsyncLoads, scope: Scope, *, fence_loads: bool) -> list[Stmt]:
         """The issue of the loads of the iteration `prefetch` ahead."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from compiler.ir.algebra import forward
 from compiler.ir.domain import ScheduledFusion, computed_from, logical_correspondence, waiting_for_folds
 from compiler.ir.expr import Expr, Var, var
-from compiler.ir.form import Form, Reading, Shape, form_of
+from compiler.ir.form import DomainShape, Form, Reading, form_of
 from compiler.ir.id_exprs import IdExpr, Merge, Resize, Shift, Split, Swizzle, Window
 from compiler.ir.iter_domain import IterDomain
 from compiler.ir.ops import REDUCTIONS, OpKind
@@ -190,7 +190,7 @@ def matched_positions(op: TensorOp, producer: TensorView, consumer: TensorView) 
 
 
 @remembered(2048)
-def _positions(op: Reading, producer: Shape, consumer: Shape) -> tuple[int, ...]:
+def _positions(op: Reading, producer: DomainShape, consumer: DomainShape) -> tuple[int, ...]:
     first, second = producer.producer, consumer.consumer
     return positions_in(_matched(op, first, second), first, second)
 
@@ -201,7 +201,7 @@ def matched_positions_by_index(op: TensorOp, producer: TensorView, consumer: Ten
 
 
 @remembered(2048)
-def _positions_by_index(op: Reading, producer: Shape, consumer: Shape) -> tuple[int, ...]:
+def _positions_by_index(op: Reading, producer: DomainShape, consumer: DomainShape) -> tuple[int, ...]:
     first, second = producer.producer, consumer.consumer
     return positions_in(_matched_by_index(op, first, second), first, second)
 

@@ -15,10 +15,19 @@ from fusetune.bindings import BindingLike, TensorLike
 from fusetune.client import AnyKernel, Client
 from fusetune.kernel import Kernel
 from fusetune.progress import StatusLine
-from fusetune.query import AcceptLike, FusionLike
+from fusetune.query import AcceptLike, EnoughLike, FusionLike
 from fusetune.store import Store
 from fusetune.waiting import Pace, Progress
-from fusetune.wire.service import CardStatus, Health, ScheduleVerdict, SpaceView, TrialStateName, TrialView, TuningView
+from fusetune.wire.service import (
+    CardStatus,
+    Health,
+    ScheduleVerdict,
+    SpaceView,
+    TrialStateName,
+    TrialView,
+    TuningView,
+)
+from fusetune.wire.wanting import Want
 
 if TYPE_CHECKING:
     from fusetune.transport import HttpTransport
@@ -83,13 +92,15 @@ class AsyncClient:
         card: str | None = None,
         refresh: bool = False,
         name: str | None = None,
+        wait: Want = "best",
+        enough: EnoughLike | None = None,
         progress: Progress | bool | None = None,
         timeout_s: float | None = None,
     ) -> AnyKernel:
         """The fastest kernel that is known, or else is found within `budget_s` seconds or `trials` (Client.tune)."""
         call = partial(
             self._client.tune, fusion, inputs=inputs, binding=binding, budget_s=budget_s, trials=trials, accept=accept,
-            card=card, refresh=refresh, name=name, timeout_s=timeout_s,
+            card=card, refresh=refresh, name=name, wait=wait, enough=enough, timeout_s=timeout_s,
         )  # fmt: skip
         return await self._wait(call, progress)
 

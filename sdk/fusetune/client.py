@@ -26,12 +26,14 @@ from fusetune.kernel import EmptyKernel, Kernel
 from fusetune.progress import StatusLine
 from fusetune.query import (
     AcceptLike,
+    EnoughLike,
     FusionLike,
     Query,
     checked_request,
     checked_root,
     query_of,
     read_accept,
+    read_enough,
     read_fusion_like,
     tuning_request,
 )
@@ -66,6 +68,7 @@ from fusetune.wire.service import (
     Tunings,
     TuningView,
 )
+from fusetune.wire.wanting import Want
 
 if TYPE_CHECKING:
     from fusetune.transport import HttpTransport
@@ -136,26 +139,35 @@ class Client:
         card: str | None = None,
         refresh: bool = False,
         name: str | None = None,
+        wait: Want = "best",
+        enough: EnoughLike | None = None,
         progress: Progress | bool | None = None,
         timeout_s: float | None = None,
     ) -> AnyKernel:
         """The fastest kernel that is known, or else is found within `budget_s` seconds of search or `trials`.
 
-        `refresh` searches although the cache has an answer. `progress`: True for a line on stderr, or a function that
-        is called with every new TuningView. The wait ends after `timeout_s` with TuningTimedOut; the tuning goes on,
-        as it does after Ctrl-C. Where the service cannot be had, the answer comes from the store, with a warning.
+        `wait` "first" takes the first kernel that is right on all input sets and was timed, while the search goes on:
+        its `info.provisional` says how far it may be from the best, which a later call without `wait` waits for. It is
+        neither kept in the store nor written into a lock. `enough` ends the search early (`{"within_floor": 0.02}`, or
+        `improvement`: fusetune.wire.wanting.Enough). `refresh` searches although the cache has an answer.
+        `progress`: True for a line on stderr, or a function that is called with every new TuningView. The wait ends
+        after `timeout_s` with TuningTimedOut; the tuning goes on, as it does after Ctrl-C. Where the service cannot be
+        had, the answer comes from the store, with a warning.
 
         Raises NoKernel, TuningFailed, TuningCancelled, TuningTimedOut, or another ServiceError.
         """
         query, wanted = query_of(fusion, inputs, binding), read_accept(accept)
         deadline = Deadline(timeout_s)
-        request = tuning_request(query, wanted, budget_s=budget_s, trials=trials, card=card, refresh=refresh, name=name)
+        request = tuning_request(
+            query, wanted, budget_s=budget_s, trials=trials, card=card, refresh=refresh, want=wait,
+            enough=read_enough(enough), name=name,
+        )  # fmt: skip
         if query.empty is not None:
             return query.empty
         try:
             found = self._post(request)
             if isinstance(found, TuningView):
-                found = self._end(found, wanted, progress, deadline)
+                found = self._end(found, wanted, progress, deadline, wait)
             return self._shelf.fetch(found, wanted, query)
         except ServiceUnavailable as error:
             kernel = self._stored(query, wanted, card, error)
@@ -325,12 +337,17 @@ class Client:
         return self._transport.read(response, TuningView)
 
     def _end(
-        self, view: TuningView, accept: Accept, progress: Progress | bool | None, deadline: Deadline
+        self,
+        view: TuningView,
+        accept: Accept,
+        progress: Progress | bool | None,
+        deadline: Deadline,
+        want: Want = "best",
     ) -> KernelView:
-        """The kernel that the tuning comes to. Raises ServiceError."""
+        """The kernel that the tuning comes to, or its first. Raises ServiceError."""
         line = StatusLine() if progress is True else None
         tell = line if line is not None else progress if callable(progress) else None
-        follower = Follower(self._transport, view, deadline, tell, self._pace)
+        follower = Follower(self._transport, view, deadline, tell, self._pace, want)
         try:
             view = follower.run()
         except BaseException as error:
@@ -344,15 +361,16 @@ class Client:
         return self._result(view, accept)
 
     def _result(self, view: TuningView, accept: Accept) -> KernelView:
-        """What an ended tuning has published. Raises TuningFailed, TuningCancelled, NoKernel."""
+        """What an ended tuning has published, or one that goes on. Raises TuningFailed, TuningCancelled, NoKernel."""
         request = f"GET /v1{_tuning_path(view.id)}"
         if view.state == "failed":
             raise TuningFailed(request, view)
         if view.state == "cancelled":
             raise TuningCancelled(request, view)
-        if view.kernel is None:
+        kernel = view.first if view.state in ACTIVE else view.kernel
+        if kernel is None:
             raise NoKernel(request, view, view.note or "It does not say why.")
-        found = self._transport.get(f"/kernels/{quote(view.kernel, safe='')}/info", KernelView)
+        found = self._transport.get(f"/kernels/{quote(kernel, safe='')}/info", KernelView)
         if not accept.allows(found.evidence):
             allowed = f"accepted: {' or '.join(accept.correct)}; {' or '.join(accept.time)}"
             why = f"Its kernel is {found.evidence.correct}, its time {found.evidence.time} ({allowed}). {view.note}"

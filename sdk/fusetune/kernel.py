@@ -161,6 +161,11 @@ class Kernel:
         facts += [f"correct: {artifact.evidence.correct}", f"time: {artifact.evidence.time}"]
         if info is not None and info.stale:
             facts.append(f"stale: {info.stale_reason or 'made under other conditions'}")
+        if info is not None and info.provisional is not None:
+            at_most = info.provisional.at_most
+            facts.append(
+                "provisional" if at_most is None else f"provisional: the best takes at most {at_most:.0%} less"
+            )
         if self.origin == "store":
             facts.append("from the store")
         return facts

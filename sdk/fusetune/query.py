@@ -21,6 +21,7 @@ from fusetune.wire.infer import checked_types
 from fusetune.wire.parse import parse_fusion, problem_of
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.service import Accept, TuningRequest
+from fusetune.wire.wanting import Enough
 
 FusionLike = Fusion | Mapping[str, Any] | str | bytes
 """A fusion of the builder or of the wire, or its document, decoded or as JSON text."""
@@ -30,6 +31,10 @@ B = TypeVar("B", bound=pydantic.BaseModel)
 
 AcceptLike = Accept | Mapping[str, Any]
 """`Accept`, or its fields: `{"correct": ["verified_emulated"], "time": ["none"]}`."""
+
+
+EnoughLike = Enough | Mapping[str, Any]
+"""`Enough`, or its fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,16 @@ def read_accept(accept: AcceptLike | None) -> Accept:
         return Accept.model_validate(accept)
     except pydantic.ValidationError as error:
         raise InvalidRequest(_problems(error, ("accept",))) from None
+
+
+def read_enough(enough: EnoughLike | None) -> Enough | None:
+    """When a search has enough; None: when its budget is spent. Raises InvalidRequest."""
+    if enough is None or isinstance(enough, Enough):
+        return enough
+    try:
+        return Enough.model_validate(enough)
+    except pydantic.ValidationError as error:
+        raise InvalidRequest(_problems(error, ("enough",))) from None
 
 
 def tuning_request(query: Query, accept: Accept, **settings: Any) -> TuningRequest:

@@ -42,7 +42,7 @@ class Shelf:
         kernel = Kernel.from_json(data, where=f"kernel {view.id}", info=view, origin="service")
         if (kernel.artifact.fingerprint, kernel.artifact.binding) != asked:
             raise self._broken(path, "an artifact of another fusion or binding", "that of its kernel")
-        if self._store is not None:
+        if self._store is not None and view.provisional is None:  # what is kept for days is what a search ended with
             self._store.put(view, data)
         return kernel
 

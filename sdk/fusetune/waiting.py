@@ -15,6 +15,7 @@ from fusetune.errors import ServerBroken, ServerRefused, ServiceUnavailable, Tun
 from fusetune.transport import Transport, checked_seconds
 from fusetune.wire.fusion import show
 from fusetune.wire.service import ACTIVE, TuningView
+from fusetune.wire.wanting import Want
 
 Progress = Callable[[TuningView], object]
 """Called with every new state of a tuning."""
@@ -57,7 +58,7 @@ class Deadline:
 
 
 class Follower:
-    """Follows one tuning to its end. `tell` gets every state that differs from the one before."""
+    """Follows one tuning to its end, or to its first kernel. `tell` gets every state that is not as the last one."""
 
     def __init__(
         self,
@@ -66,8 +67,10 @@ class Follower:
         deadline: Deadline,
         tell: Progress | None = None,
         pace: Pace | None = None,
+        want: Want = "best",
     ) -> None:
         self.view = first
+        self._want = want
         self._transport = transport
         self._path = f"/tunings/{quote(first.id, safe='')}"
         self._deadline = deadline
@@ -77,7 +80,10 @@ class Follower:
         self._away_since: float | None = None
 
     def run(self) -> TuningView:
-        """The last state of the tuning. Raises TuningTimedOut at the deadline, and ServiceError."""
+        """The last state of the tuning, or the first in which it has what is wanted.
+
+        Raises TuningTimedOut at the deadline, and ServiceError.
+        """
         if self._tell is not None:
             self._tell(self.view)
         while not self._has_ended:
@@ -92,7 +98,7 @@ class Follower:
 
     @property
     def _has_ended(self) -> bool:
-        return self.view.state not in ACTIVE
+        return self.view.state not in ACTIVE or (self._want == "first" and self.view.first is not None)
 
     def _stream(self) -> None:
         """Takes in one event stream, until the tuning ends or the stream does."""

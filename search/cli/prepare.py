@@ -27,7 +27,7 @@ from search.tuning.candidates.spread import spread
 from search.tuning.prepare import compile_promising
 from search.tuning.prepared import Prepared
 from search.tuning.results import usable_folder
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.tune import compilers
 
 _PER_KERNEL = 3
@@ -97,7 +97,7 @@ def prepare_one(
     begun = time.monotonic()
     timeline = timeline or Timeline()
     drafts = drafting.of(plan.subject(card), timeline)
-    with timeline.span(Stage.RANKING):
+    with timeline.span(SearchStage.RANKING):
         ranking = plan.ranking(drafts.foresee, _PER_KERNEL * kernels, seed, min(_RANKING_S, 0.4 * budget_s))
     compiled = compile_promising(
         Builder(drafts, pool, plan.arch.name, refiner(card), timeline),

@@ -16,7 +16,7 @@ from search.tuning.progress import failure_counts
 from search.tuning.results import TunedSubject, kernel_path
 from search.tuning.timeline import Record
 from search.tuning.trial import TrialState
-from search.tuning.tuner import SearchOutcome
+from search.tuning.tuner import WHY_ENDED, SearchOutcome
 
 if TYPE_CHECKING:  # as in `search.tuning.results`
     from search.proof.emulated.prepared import Proof
@@ -117,6 +117,7 @@ def describe_outcome(out: Path, subject: TunedSubject, outcome: SearchOutcome) -
     if outcome.winner.tied:
         lines.append(f"  a tie with trials {', '.join(map(str, outcome.winner.tied))}: time does not tell them apart")
     lines.append(f"Kernel: {kernel_path(out, subject.name)}")
+    lines.append(f"Stopped: {WHY_ENDED[outcome.ended]}.")
     if outcome.ended == "interrupted":
         lines.append("The search was interrupted; run the same command to go on.")
     if states[TrialState.CANCELLED]:

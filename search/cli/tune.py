@@ -34,7 +34,8 @@ from search.tuning.journal import Journal, JournalKey, spaces_key
 from search.tuning.prepared import prepared_before
 from search.tuning.progress import progress_on
 from search.tuning.results import TunedSubject, usable_folder, write_outcome
-from search.tuning.timeline import MAIN, Span, Stage, Timeline
+from search.tuning.stopping import StopRules
+from search.tuning.timeline import MAIN, SearchStage, Span, Timeline
 from search.tuning.tune import tune_on
 
 
@@ -51,14 +52,22 @@ def tune(
     ] = None,
     seed: Seed = 0,
     case: Case = None,
+    within_floor: Annotated[
+        float | None,
+        typer.Option(help="Stop once the best takes at most so many % more than the card allows.", min=0.0),
+    ] = None,
+    improvement: Annotated[
+        float | None,
+        typer.Option(help="Stop once what is left is expected to save less than so many %.", min=0.0, max=100.0),
+    ] = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Show at the end what took how long.")] = False,
 ) -> None:
     """Search a fusion for its fastest correct kernel. Stop it with Ctrl-C, resume it by running it again."""
-    budget = Budget(seconds=budget_s, trials=trials)
+    budget, rules = Budget(seconds=budget_s, trials=trials), StopRules(_share(within_floor), _share(improvement))
     times = Timeline()
     if isinstance(context.obj, float):  # when the process began: imports count
         budget.started, times = context.obj, Timeline(context.obj)
-        times.add(Span(Stage.IMPORTS, MAIN, context.obj, time.monotonic(), time.process_time()))
+        times.add(Span(SearchStage.IMPORTS, MAIN, context.obj, time.monotonic(), time.process_time()))
     named = load_one(fusion, case, sizes_of(bind or []))
     card_or_default(card)  # an unknown card is refused before a GPU is looked for
     plan_fusion = named.bound()
@@ -66,7 +75,7 @@ def tune(
     folder = usable_folder(out or Path("build/tune") / named.name)
     console = Console(highlight=False, soft_wrap=True)
     target = find_device(card)
-    with times.span(Stage.SPACES):
+    with times.span(SearchStage.SPACES):
         plan = Plan.of(plan_fusion, target.card)
     match target:
         case Detached():
@@ -74,9 +83,13 @@ def tune(
             without_gpu.tune_without_gpu(named, plan, target, budget, folder, seed, console, times)
         case Attached():
             with closing(target.device):
-                _on_gpu(named, plan, target, budget, folder, seed, console, times)
+                _on_gpu(named, plan, target, budget, folder, seed, console, times, rules)
     if timeline:
         console.print(timeline_table(times.record()))
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
 
 
 def _on_gpu(
@@ -88,6 +101,7 @@ def _on_gpu(
     seed: int,
     console: Console,
     times: Timeline,
+    rules: StopRules,
 ) -> None:
     for note in gpu.notes:
         console.print(note, markup=False)
@@ -106,7 +120,9 @@ def _on_gpu(
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
         prepared = prepared_before(folder / named.name, plan.fusion)
-        outcome = tune_on(gpu, plan, journal, budget, seed, progress, first=prepared, timeline=times)
+        outcome = tune_on(
+            gpu, plan, journal, budget, seed, progress, first=prepared, timeline=times, enough=lambda: rules
+        )
     subject = TunedSubject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome, times.record())
     console.print(describe_outcome(folder, subject, outcome), markup=False)

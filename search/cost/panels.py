@@ -40,7 +40,7 @@ def outer_axes(made: TensorView) -> list[tuple[IterDomain, ParallelType]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class PanelCopy:
     """What brings tiles of an operand: the input's position, where in it, bytes for a block and how often, blocks that
     have it of one copy, the loops around that are not unrolled."""
 
@@ -52,7 +52,7 @@ class Brought:
     around: tuple[Var, ...]
 
 
-def brought(kernel: k.Kernel, sites: list[StatementSite], operands: Collection[int]) -> list[Brought]:
+def brought(kernel: k.Kernel, sites: list[StatementSite], operands: Collection[int]) -> list[PanelCopy]:
     """What brings tiles of the inputs in these positions, by the copy engine or by all threads of a block."""
     position = positions_of(kernel)
     around = {id(copy): path for copy, path in _loops_of_copies(kernel.body, ())}
@@ -61,10 +61,10 @@ def brought(kernel: k.Kernel, sites: list[StatementSite], operands: Collection[i
         s, times = site.statement, site.per_tile * site.tiles
         match s:
             case k.TmaLoad():
-                one = Brought(position[s.tensor_map], s.coordinates, s.nbytes, times, s.blocks, around[id(s)])
+                one = PanelCopy(position[s.tensor_map], s.coordinates, s.nbytes, times, s.blocks, around[id(s)])
             case k.CopyAsync() | k.GlobalLoad() if id(s) in around:
                 nbytes = s.width * s.target.dtype.nbytes * kernel.threads
-                one = Brought(position[s.tensor], (s.offset,), nbytes, times, 1, around[id(s)])
+                one = PanelCopy(position[s.tensor], (s.offset,), nbytes, times, 1, around[id(s)])
             case _:
                 continue
         if one.position in operands:
@@ -86,7 +86,7 @@ def operand_positions(sf: ScheduledFusion, product: TensorOp) -> frozenset[int]:
 
 
 def dram_bytes(
-    launch: Generated | GeneratedLaunch, made: TensorView, copies: list[Brought], card: Card, resident: int
+    launch: Generated | GeneratedLaunch, made: TensorView, copies: list[PanelCopy], card: Card, resident: int
 ) -> float:
     """Bytes from and to device memory: operands once for all tiles that run at a time, everything else once."""
     kernel, fusion = launch.kernel, launch.trace.fusion

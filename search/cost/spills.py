@@ -27,7 +27,7 @@ _MOST_SPILLED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Registers:
+class RegisterUse:
     """What follows from the registers of a thread: blocks of one SM at a time, at least 1, and the bytes that a thread
     stores and reads back because they fit no register."""
 
@@ -37,7 +37,7 @@ class Registers:
 
 def registers_of(
     kernel: k.Kernel, arch: Arch, sites: list[StatementSite], resources: Resources | None = None
-) -> Registers:
+) -> RegisterUse:
     """Those of the compiled kernel, or from an estimate by its statements."""
     room = _room(kernel, arch)
     if resources is not None:
@@ -48,7 +48,7 @@ def registers_of(
         lacking = max(0, math.ceil((arrays.most + arrays.waiting) / 2 + _LEAST_REGISTERS) - room)
         spilled = 2 * REGISTER_BYTES * min(_MOST_SPILLED, 2 * lacking)
     blocks = blocks_per_sm(arch, kernel.threads, registers, kernel.smem_bytes, kernel.tmem_columns).blocks
-    return Registers(max(1, blocks), spilled)
+    return RegisterUse(max(1, blocks), spilled)
 
 
 def _second_words(sites: list[StatementSite]) -> int:

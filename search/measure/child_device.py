@@ -13,7 +13,8 @@ from compiler.ir.fusion import Fusion
 from fusetune.launch import KernelError, NoDevice
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost, Effort, MeasureResult
-from search.tuning.timeline import GPU, Span, Stage, Timeline, taken
+from search.measure.early import Started
+from search.tuning.timeline import GPU, SearchStage, Span, Timeline, taken
 from search.tuning.trial import TrialState
 
 _OPEN_ATTEMPTS = 2
@@ -104,15 +105,15 @@ def handler_of(backend: Backend) -> Callable[[Any], Any]:
     def answer(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Any:
         match request:
             case OpenFusion(fusion):
-                with taken(Stage.INPUTS, backend.spans):
+                with taken(SearchStage.INPUTS, backend.spans):
                     return backend.open(fusion)
             case ReadFacts():
-                with taken(Stage.LIMITS, backend.spans):
+                with taken(SearchStage.LIMITS, backend.spans):
                     return backend.facts()
             case MeasureKernel(artifact, effort):
                 return _measure(backend, artifact, effort)
             case TimeBaseline(name):
-                with taken(Stage.BASELINE, backend.spans):
+                with taken(SearchStage.BASELINE, backend.spans):
                     return _baseline(backend, name)
 
     return handle
@@ -135,13 +136,23 @@ def _baseline(backend: Backend, name: str) -> Baseline | LastReply:
 
 
 class ChildDevice:
-    """The parent's end; a MeasuringDevice. `target` makes the child's handler (see `compiler.child`)."""
+    """The parent's end; a MeasuringDevice. `target` makes the child's handler (see `compiler.child`); `started` is such
+    a child that was started before."""
 
-    def __init__(self, name: str, target: str, init: Any = None, limits: Deadlines | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: str,
+        init: Any = None,
+        limits: Deadlines | None = None,
+        started: Started | None = None,
+    ) -> None:
         self.name = name
         self.limits = limits or Deadlines()
+        self._started = started
         # No memory limit: CUDA reserves address space for all of the GPU's memory.
-        self._child = Child(target, init, name=name, start_timeout_s=self.limits.start_s)
+        child = None if started is None else started.child
+        self._child = child or Child(target, init, name=name, start_timeout_s=self.limits.start_s)
         self._fusion: Fusion | None = None
         self._opened_in_start: int | None = None
         self._told_start = 0
@@ -197,7 +208,10 @@ class ChildDevice:
 
     def facts(self) -> CardFacts:
         """Raises DeviceLost."""
+        started, self._started = self._started, None
         try:
+            if started is not None:
+                started.up.result()
             facts: CardFacts = self._request(ReadFacts(), self.limits.start_s)
         except (ChildError, KernelError) as error:
             raise DeviceLost(self.name, str(error)) from error

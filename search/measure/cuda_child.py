@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import statistics
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +13,7 @@ from typing import Any
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.reference import settled
-from fusetune.launch import Launcher, LaunchFailed
+from fusetune.launch import Launcher, LaunchFailed, NoDevice
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
 from search.measure.child_device import ContextPoisoned, handler_of
 from search.measure.cuda_check import CardVerdict, CheckBench
@@ -23,7 +25,7 @@ from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.decided import UNDECIDED_FIX, why_undecided
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.proof.verify.scalars import numbers_in
-from search.tuning.timeline import Span, Stage, taken
+from search.tuning.timeline import SearchStage, Span, taken
 from search.tuning.trial import TrialState
 
 KERNELS_KEPT = 8
@@ -56,16 +58,13 @@ class CudaBackend:
 
     def __init__(self, index: int) -> None:
         self.spans: list[Span] = []
-        import torch
-
-        self._torch = torch
         self._index = index
-        with taken(Stage.LIMITS, self.spans):
+        with taken(SearchStage.LIMITS, self.spans):
             self._facts = read_facts(index)
-        with taken(Stage.CONTEXT, self.spans):
-            torch.cuda.set_device(index)
-            self._arrays = TorchArrays(f"cuda:{index}")
         self._nvml = Nvml(index)
+        self._torch: Any = None
+        self._arrays: TorchArrays
+        threading.Thread(target=_import_torch, name="import torch", daemon=True).start()
         self._kernels: OrderedDict[str, _Ready] = OrderedDict()
         self._fusion: Fusion | None = None
         self._bench: CheckBench | None = None
@@ -75,7 +74,8 @@ class CudaBackend:
         return self._facts
 
     def open(self, fusion: Fusion) -> None:
-        """Makes the random set, its reference and the buffers for timing."""
+        """Makes the random set, its reference and the buffers for timing. Raises NoDevice where torch cannot use it."""
+        self._load_torch()
         self._drop_kernels(keep=0)
         self._bench = self._sets = None
         self._torch.cuda.empty_cache()
@@ -84,6 +84,21 @@ class CudaBackend:
         self._sets = RotatingSets(fusion, self._bench.random_storages, self._facts.l2_bytes, self._arrays)
         self._torch.cuda.synchronize()
         self._fusion = fusion
+
+    def _load_torch(self) -> None:
+        """Once: what the card says of itself is told before, since a search can begin with that."""
+        if self._torch is not None:
+            return
+        try:
+            with taken(SearchStage.IMPORTS, self.spans):
+                import torch
+            with taken(SearchStage.CONTEXT, self.spans):
+                torch.cuda.set_device(self._index)
+                self._arrays = TorchArrays(f"cuda:{self._index}")
+        except (ImportError, RuntimeError, AssertionError) as error:
+            fix = "Install a build of torch for the CUDA that this driver supports."
+            raise NoDevice(f"torch cannot use it: {_first_line(error)}", fix) from error
+        self._torch = torch
 
     def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
         """Raises KernelError for a kernel that cannot run, ContextPoisoned after which the process is of no use."""
@@ -130,14 +145,14 @@ class CudaBackend:
         assert self._bench is not None
         if why := why_undecided(self._bench.decided):
             return MeasureResult(TrialState.UNSUPPORTED, f"{why}. {UNDECIDED_FIX}")
-        with taken(Stage.VERIFYING, self.spans):
+        with taken(SearchStage.VERIFYING, self.spans):
             ready = self._ready(artifact)
             fault = self._fault(ready, input_sets(fusion) if effort is Effort.ALL_SETS else (RANDOM,))
         seconds = {"verify": self.spans[-1].wall_s}
         if fault:
             self._drop_kernels(keep=KERNELS_KEPT, without=ready)
             return MeasureResult(TrialState.WRONG_RESULT, fault, seconds=seconds)
-        with taken(Stage.TIMING, self.spans):
+        with taken(SearchStage.TIMING, self.spans):
             timing = self._time(ready, effort)
         seconds["time"] = self.spans[-1].wall_s
         return MeasureResult(TrialState.MEASURED, "", self._verification(ready), timing, seconds)
@@ -210,6 +225,12 @@ class CudaBackend:
             self._torch.cuda.synchronize()
         except RuntimeError as error:
             raise ContextPoisoned(_first_line(error)) from error
+
+
+def _import_torch() -> None:
+    """In a thread, while nobody has asked for more than facts yet; what it raises is met again by who needs torch."""
+    with contextlib.suppress(Exception):
+        import torch  # noqa: F401
 
 
 def _key(artifact: KernelArtifact) -> str:

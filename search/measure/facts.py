@@ -5,27 +5,26 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from fusetune.launch import device_attribute, driver_version
+from fusetune.launch import device_attribute, device_memory_bytes, device_name, device_uuid, driver_version
 from search.measure.device import CardFacts
 
 _MHZ = 1000  # kHz, the driver's unit
 
 
 def read_facts(index: int) -> CardFacts:
-    """Facts of device `index` from torch and the driver, and from NVML where it answers. Raises NoDevice."""
-    driver = driver_version()  # first: says NoDevice where torch would only say that it cannot initialise
-    import torch
-
-    properties = torch.cuda.get_device_properties(index)
-    nvml = Nvml(index)
+    """Facts of device `index` from the driver, and from NVML where it answers. Raises NoDevice."""
+    driver, nvml = driver_version(), Nvml(index)
     return CardFacts(
-        name=properties.name,
-        capability=(properties.major, properties.minor),
-        sm_count=properties.multi_processor_count,
+        name=device_name(index),
+        capability=(
+            device_attribute(index, "COMPUTE_CAPABILITY_MAJOR"),
+            device_attribute(index, "COMPUTE_CAPABILITY_MINOR"),
+        ),
+        sm_count=device_attribute(index, "MULTIPROCESSOR_COUNT"),
         max_sm_clock_mhz=nvml.max_clock_mhz("SM") or device_attribute(index, "CLOCK_RATE") // _MHZ,
         max_memory_clock_mhz=nvml.max_clock_mhz("MEM") or device_attribute(index, "MEMORY_CLOCK_RATE") // _MHZ,
-        memory_bytes=properties.total_memory,
-        l2_bytes=properties.L2_cache_size,
+        memory_bytes=device_memory_bytes(index),
+        l2_bytes=device_attribute(index, "L2_CACHE_SIZE"),
         power_w=nvml.power_limit_w() or 0,
         driver=nvml.driver or f"CUDA {driver}",
     )
@@ -44,7 +43,7 @@ class Nvml:
             self._nvml: Any = pynvml
             pynvml.nvmlInit()
             self.driver = pynvml.nvmlSystemGetDriverVersion()
-            self._handle = pynvml.nvmlDeviceGetHandleByUUID(_uuid(index))
+            self._handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{device_uuid(index)}")
         except ImportError:
             self.why_not = "the package nvidia-ml-py is not installed"
         except self._nvml.NVMLError as error:
@@ -89,9 +88,3 @@ class Nvml:
             return getattr(self._nvml, function)(self._handle, *args)
         except self._nvml.NVMLError:  # not every card and driver answers every query
             return None
-
-
-def _uuid(index: int) -> str:
-    import torch
-
-    return f"GPU-{torch.cuda.get_device_properties(index).uuid}"

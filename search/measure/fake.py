@@ -35,7 +35,7 @@ from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines,
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.tuning.identity import kernel_id
-from search.tuning.timeline import Span, Stage, taken
+from search.tuning.timeline import SearchStage, Span, taken
 from search.tuning.trial import TrialState
 
 FACTS = CardFacts(
@@ -101,9 +101,9 @@ class FakeBackend:
         match tag:
             case "us":
                 sets = input_sets(self._fusion) if effort is Effort.ALL_SETS else (RANDOM,)
-                with taken(Stage.VERIFYING, self.spans):
+                with taken(SearchStage.VERIFYING, self.spans):
                     pass
-                with taken(Stage.TIMING, self.spans):
+                with taken(SearchStage.TIMING, self.spans):
                     return _measured(self._facts.name, float(argument), effort, sets)
             case "wrong":
                 return MeasureResult(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.arch import READ_FACTS, Card, card_like, card_named, card_or_default, cards
+from search.measure import early
 from search.measure.cuda import CudaDevice
 from search.measure.device import CardFacts, DeviceLost, MeasuringDevice
 
@@ -30,7 +31,7 @@ class Detached:
 def find_device(wanted: str | None, index: int = 0) -> Attached | Detached:
     """GPU `index` if it is the card `wanted` (any, if None). Raises UnknownCard or Unsupported."""
     asked = card_named(wanted) if wanted else None
-    device = CudaDevice(index)
+    device = CudaDevice(index, started=early.taken(index))
     try:
         facts = device.facts()
     except DeviceLost as error:

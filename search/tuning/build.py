@@ -18,7 +18,7 @@ from search.cost.model import Prediction
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Draft
 from search.tuning.failing import Failure, failure_of
-from search.tuning.timeline import Span, Stage, Timeline
+from search.tuning.timeline import SearchStage, Span, Timeline
 
 
 class Drafter(Protocol):
@@ -153,7 +153,7 @@ class Builder:
         else:
             build.seconds["compile"] = result.seconds
             _end(ended, result)
-            self.timeline.add(Span.just_ended(Stage.COMPILING, "compilers", result.seconds, result.cpu_seconds))
+            self.timeline.add(Span.just_ended(SearchStage.COMPILING, "compilers", result.seconds, result.cpu_seconds))
 
 
 def _cancel_with(whole: Future[Compiled | Failure], part: Future[Any]) -> None:

@@ -21,9 +21,15 @@ CONFIDENCE_Z = 1.96
 """Half width, in standard errors, of the interval of a median: 95 %."""
 
 
+AS_FAST = 0.01
+"""Share of a time within which kernels that time cannot tell apart are taken for equally fast: which of them a search
+meets, and which is a little faster that day, shall not decide which one is served."""
+
+
 @dataclass(frozen=True, slots=True)
 class Winner:
-    """The fastest kernel that is right on all input sets. `tied`: trials that time cannot tell from it."""
+    """The kernel that is served: of the fastest right ones that time cannot tell apart the one that comes first by a
+    fixed rule (`served_first`). `tied`: the trials of the others."""
 
     trial: Trial
     artifact: KernelArtifact
@@ -79,6 +85,16 @@ def tied(leaders: Sequence[Leader]) -> list[Leader]:
     return [best, *(leader for leader in others if median_interval(leader.samples_us)[0] <= reach)]
 
 
+def served_first(leaders: Sequence[Leader]) -> list[Leader]:
+    """Leaders in the order in which they are served: those that are tied with the fastest and as fast come first, in
+    the order of what the model predicts of the compiled kernel, which is that of every search on every host, then of
+    their names; then the others by time."""
+    same = [one for one in tied(leaders) if one.median_us <= (1 + AS_FAST) * min(x.median_us for x in leaders)]
+    by_rule = sorted(same, key=lambda one: (one.trial.predicted_us or math.inf, one.trial.candidate.key))
+    others = [one for one in leaders if not any(one is other for other in same)]
+    return [*by_rule, *sorted(others, key=lambda one: one.median_us)]
+
+
 @dataclass(frozen=True)
 class Finals:
     """Finds the winner among measured trials. `record` keeps a trial whose figures or state have changed.
@@ -94,20 +110,22 @@ class Finals:
         """The winner of `ranking` (fastest first), or None if none of it is right on all input sets.
 
         The first `leaders` are timed again in up to `rounds` rounds, as long as `goes_on` says so. Then they are
-        verified in order of time, and after them the rest of the ranking, until one passes.
+        verified in the order of `served_first`, and after them the rest of the ranking, until one passes.
         """
         field_of = [leader for leader in map(self._leader, ranking[:leaders]) if leader is not None]
         running = self._retime(field_of, rounds, goes_on)
-        in_order = sorted((x for x in field_of if x.trial.state is TrialState.MEASURED), key=lambda x: x.median_us)
+        in_order = served_first([x for x in field_of if x.trial.state is TrialState.MEASURED])
         for leader in in_order:
             if (artifact := self._verified(leader)) is not None:
                 same = tuple(x.trial.number for x in tied(running) if x is not leader) if leader in running else ()
                 return Winner(leader.trial, artifact, same)
-        for trial in ranking[leaders:]:
-            late = self._leader(trial)
-            if late is not None and (artifact := self._verified(late)) is not None:
-                return Winner(late.trial, artifact)
-        return None
+        return next((winner for trial in ranking[leaders:] if (winner := self.settled(trial)) is not None), None)
+
+    def settled(self, trial: Trial) -> Winner | None:
+        """A measured trial by itself, if it is right on all input sets."""
+        leader = self._leader(trial)
+        artifact = None if leader is None else self._verified(leader)
+        return None if leader is None or artifact is None else Winner(leader.trial, artifact)
 
     def _leader(self, trial: Trial) -> Leader | None:
         artifact = self.artifact_of(trial)

@@ -20,7 +20,7 @@ MAIN, GPU = "main", "gpu"
 """Processes by name: the one that tunes, and the child that measures. Others are called after what they do."""
 
 
-class Stage(StrEnum):
+class SearchStage(StrEnum):
     """What a tuning spends time on, in the order in which it begins."""
 
     IMPORTS = "imports"
@@ -35,6 +35,7 @@ class Stage(StrEnum):
     PROVING = "proving"
     VERIFYING = "verifying"
     TIMING = "timing"
+    FIRST = "first kernel"
     FINALS = "finals"
 
 
@@ -42,7 +43,7 @@ class Stage(StrEnum):
 class Span:
     """One stretch of work of a process: seconds on the monotonic clock, and of a processor."""
 
-    stage: Stage
+    stage: SearchStage
     process: str
     begun_s: float
     ended_s: float
@@ -54,7 +55,7 @@ class Span:
         return self.ended_s - self.begun_s
 
     @classmethod
-    def just_ended(cls, stage: Stage, process: str, wall_s: float, cpu_s: float) -> Span:
+    def just_ended(cls, stage: SearchStage, process: str, wall_s: float, cpu_s: float) -> Span:
         """A span that has ended now."""
         now = time.monotonic()
         return cls(stage, process, now - wall_s, now, cpu_s)
@@ -62,7 +63,7 @@ class Span:
     @classmethod
     def of_start(cls, process: str, up: StartUp) -> Span:
         """The start of a child: the interpreter's, and the imports of what it does."""
-        return cls(Stage.IMPORTS, process, up.begun_s, up.ended_s, up.cpu_s)
+        return cls(SearchStage.IMPORTS, process, up.begun_s, up.ended_s, up.cpu_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Spent:
     """All spans of one stage in one process: how many, their sums, when the first began and the last ended, in seconds
     of the tuning."""
 
-    stage: Stage
+    stage: SearchStage
     process: str
     spans: int
     wall_s: float
@@ -80,7 +81,7 @@ class Spent:
 
 
 @contextmanager
-def taken(stage: Stage, into: list[Span], process: str = GPU) -> Iterator[None]:
+def taken(stage: SearchStage, into: list[Span], process: str = GPU) -> Iterator[None]:
     """Adds what is done inside by this process, whose parent keeps the timeline, to a list that goes there."""
     begun, cpu = time.monotonic(), time.process_time()
     try:
@@ -95,12 +96,12 @@ class Timeline:
     def __init__(self, began_s: float | None = None) -> None:
         self.began_s = time.monotonic() if began_s is None else began_s
         self._lock = Lock()
-        self._spent: dict[tuple[Stage, str], Spent] = {}
+        self._spent: dict[tuple[SearchStage, str], Spent] = {}
         self._busy: list[tuple[float, float]] = []
         self._first_cubin_s: float | None = None
 
     @contextmanager
-    def span(self, stage: Stage, process: str = MAIN) -> Iterator[None]:
+    def span(self, stage: SearchStage, process: str = MAIN) -> Iterator[None]:
         """What is done inside, by this thread."""
         begun, cpu = time.monotonic(), time.thread_time()
         try:
@@ -128,7 +129,7 @@ class Timeline:
             min(before.begun_s, begun),
             max(before.ended_s, ended),
         )
-        if one.stage is Stage.COMPILING:
+        if one.stage is SearchStage.COMPILING:
             self._first_cubin_s = ended if self._first_cubin_s is None else min(self._first_cubin_s, ended)
 
     @contextmanager
@@ -144,7 +145,7 @@ class Timeline:
     def record(self) -> Record:
         """What there is to say by now."""
         with self._lock:
-            order = list(Stage)
+            order = list(SearchStage)
             spent = sorted(self._spent.values(), key=lambda one: (order.index(one.stage), one.process))
             return Record(tuple(spent), time.monotonic() - self.began_s, self._first_cubin_s, self._idle())
 

@@ -18,10 +18,12 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import spread
+from search.tuning.first import FirstKernel
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.stopping import Stopping, StopRules
+from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
 
 RANKED_POINTS = 400
@@ -55,20 +57,24 @@ def tune_on(
     is_stopped: Callable[[], bool] = lambda: False,
     compile_processes: int | None = None,
     drafting: DraftPool | None = None,
-    on_open: Callable[[MeasuringDevice], None] = lambda device: None,
+    compiling: CompilePool | None = None,
+    baseline: Callable[[MeasuringDevice], None] = lambda device: None,
     first: Sequence[Candidate] = (),
     timeline: Timeline | None = None,
+    early: FirstKernel | None = None,
+    enough: Callable[[], StopRules] = StopRules,
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
-    `drafting`: children that are up already, left open. `on_open` gets the device once it has the fusion open, before
-    any kernel runs on it: the moment for a baseline. `first`: candidates that are tried before what the ranking has,
-    those that were proven in the emulator when there was no such GPU. `timeline`: where all of it is told.
+    `drafting`, `compiling`: children that are up already, left open. `baseline` gets the device with the fusion open,
+    once a kernel was measured: nobody shall wait for it who wants a kernel. `first`: candidates that are tried before
+    what the ranking has, those that were proven in the emulator when there was no such GPU. `timeline`: where all of it
+    is told. `early`: who may want the first kernel that can be served. `enough`: when the search ends early.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     timeline = timeline or Timeline()
     gpu.device.tell(timeline)
-    with timeline.span(Stage.SPACES):
+    with timeline.span(SearchStage.SPACES):
         spaces = plan.searchable
     processes = compile_processes or compilers()
     with ExitStack() as stack:
@@ -76,29 +82,31 @@ def tune_on(
             drafting = stack.enter_context(DraftPool(drafters(processes)))
             drafting.start()
         drafts = drafting.of(plan.subject(gpu.card), timeline)
-        pool = stack.enter_context(CompilePool(processes))
+        pool = compiling or stack.enter_context(CompilePool(processes))
         pool.start()
-
-        def open_device() -> None:
-            gpu.device.open(plan.fusion)
-            on_open(gpu.device)
-
-        with ThreadPoolExecutor(1) as opener:  # inputs and reference are made while candidates are ranked
-            opened = opener.submit(open_device)
-            with timeline.span(Stage.RANKING):
-                ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
-            opened.result()
+        opener = stack.enter_context(ThreadPoolExecutor(1))  # inputs and reference are made while kernels are
+        opened = opener.submit(gpu.device.open, plan.fusion)
+        with timeline.span(SearchStage.RANKING):
+            ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
+        if early is not None and ranking:
+            early.best_predicted_us = ranking[0].predicted_us
+        floor = floor_us(plan.fusion, gpu.card)
         tuner = Tuner(
             builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card), timeline),
             device=gpu.device,
             sampler=GuidedSampler(spaces, seed, [*first, *spread(ranking)]),
             journal=log,
             budget=budget,
-            settings=SearchSettings(queue_depth=processes + 4, floor_us=floor_us(plan.fusion, gpu.card)),
+            settings=SearchSettings(queue_depth=processes + 4, floor_us=floor),
             progress=progress,
             is_stopped=is_stopped,
             timeline=timeline,
+            first=early,
+            stopping=Stopping(enough, floor, ranking),
+            beside=lambda: baseline(gpu.device),
+            opened=opened,
         )
         outcome = tuner.run()
-        pool.abandon()  # what it compiles now nobody waits for
+        if compiling is None:
+            pool.abandon()  # what it compiles now nobody waits for
         return outcome

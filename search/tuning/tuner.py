@@ -7,7 +7,7 @@ process (the work itself is in a child), and this thread asks the sampler and ge
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -19,18 +19,30 @@ from search.tuning.build import Build
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.ending import WITHOUT_VERDICT, cancelled, duplicate, judged, unbuilt
 from search.tuning.failing import Failure
+from search.tuning.first import FirstKernel
 from search.tuning.identity import KernelId, kernel_id
 from search.tuning.journal import TrialLog
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.stopping import EnoughReason, Stopping
+from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.trial import Trial, TrialState
 
 _TICK_S = 0.25
 """How often the progress is redrawn while nothing ends."""
 
-Ending = Literal["budget", "exhausted", "interrupted", "stopped"]
+Ending = Literal["budget", "exhausted", "interrupted", "stopped", EnoughReason]
+
+WHY_ENDED: Mapping[Ending, str] = {
+    "budget": "the budget was spent",
+    "exhausted": "every legal point was tried",
+    "interrupted": "it was interrupted",
+    "stopped": "it was stopped",
+    "floor": "the best is as near to what the card allows as was asked for",
+    "improvement": "what was left was expected to save less than was asked for",
+}
+"""Why a search ended, in words."""
 
 
 class Builds(Protocol):
@@ -79,7 +91,12 @@ class _Kernel:
 
 
 class Tuner:
-    """One tuning on one device. `run` is called once; another tuner on the same journal goes on where it stopped."""
+    """One tuning on one device. `run` is called once; another tuner on the same journal goes on where it stopped.
+
+    `beside` is other work for the device, done once, as soon as a kernel has been measured and nobody waits for the
+    first one; at the end of the search if that never happens. `opened`: the opening of the device, while which kernels
+    are built. What either raises ends the search.
+    """
 
     def __init__(
         self,
@@ -92,6 +109,10 @@ class Tuner:
         progress: Progress | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
         timeline: Timeline | None = None,
+        first: FirstKernel | None = None,
+        stopping: Stopping | None = None,
+        beside: Callable[[], None] = lambda: None,
+        opened: Future[None] | None = None,
     ) -> None:
         self._builds = builds
         self._device = device
@@ -102,6 +123,13 @@ class Tuner:
         self._progress = progress or Silent()
         self._is_stopped = is_stopped
         self._timeline = timeline or Timeline()
+        self._first = first
+        self._stopping = stopping
+        self._enough: EnoughReason | None = None
+        self._beside: Callable[[], None] | None = beside
+        self._done_beside: Future[None] | None = None
+        self._opened = opened
+        self._finals = Finals(device, self._artifact_of, self._record)
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
         self._ready: deque[_Kernel] = deque()
@@ -124,18 +152,17 @@ class Tuner:
         with ThreadPoolExecutor(1, thread_name_prefix="measure") as gpu:
             try:
                 self._search(gpu)
-                ended: Ending = "exhausted" if self._is_exhausted else "budget"
+                ended: Ending = self._enough or ("exhausted" if self._is_exhausted else "budget")
                 if self._is_stopped():
                     ended = "stopped"
             except KeyboardInterrupt:
                 ended, rounds = "interrupted", 0
                 self._progress.note("Interrupted: the best kernel is verified now. Ctrl-C again leaves at once.")
-            self._wind_down()
+            self._wind_down(gpu)
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
-        finals = Finals(self._device, self._artifact_of, self._record)
-        with self._timeline.span(Stage.FINALS), self._timeline.measuring():
-            winner = finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
+        with self._timeline.span(SearchStage.FINALS), self._timeline.measuring():
+            winner = self._finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
         self._show("done")
         return SearchOutcome(winner, self._journal.trials, ended)
 
@@ -154,7 +181,7 @@ class Tuner:
                 self._judged[trial.code_hash, trial.launch_hash] = trial
 
     def _search(self, gpu: ThreadPoolExecutor) -> None:
-        while self._budget.left_s > self._keep_s and not self._is_stopped():
+        while self._budget.left_s > self._keep_s and not self._is_stopped() and not self._has_enough():
             self._collect_compiled()
             self._feed_device(gpu)
             self._feed_compilers()
@@ -166,6 +193,19 @@ class Tuner:
                 return
             wait(pending, timeout=min(_TICK_S, self._budget.left_s), return_when=FIRST_COMPLETED)
             self._collect_measured()
+            self._serve_first()
+
+    def _has_enough(self) -> bool:
+        """Whether the search may end early."""
+        self._enough = None if self._stopping is None else self._stopping.reason(self._journal.trials)
+        return self._enough is not None
+
+    def _serve_first(self) -> None:
+        """Verifies the fastest kernel so far on all input sets, where somebody wants the first that may be served."""
+        if self._first is None or self._measuring is not None or not self._first.is_open:
+            return
+        with self._timeline.span(SearchStage.FIRST), self._timeline.measuring():
+            self._first.offer((trial for trial in self._ranking() if trial.number in self._artifacts), self._finals)
 
     def _may_ask(self) -> bool:
         under_way = len(self._compiling) + len(self._ready) + len(self._twins) + (self._measuring is not None)
@@ -205,12 +245,24 @@ class Tuner:
             self._ready.append(kernel)
 
     def _feed_device(self, gpu: ThreadPoolExecutor) -> None:
+        if self._beside is not None and self._artifacts and not (self._first is not None and self._first.is_open):
+            self._do_beside(gpu)
         if self._measuring is None and self._ready:
             kernel = self._ready.popleft()
             self._measuring = (kernel, gpu.submit(self._measured, kernel.artifact))
 
+    def _wait_for_device(self) -> None:
+        if self._opened is not None:
+            self._opened.result()
+
+    def _do_beside(self, gpu: ThreadPoolExecutor) -> None:
+        work, self._beside = self._beside, None
+        if work is not None:
+            self._done_beside = gpu.submit(self._timeline.measuring()(work))
+
     def _measured(self, artifact: KernelArtifact) -> MeasureResult:
         """Runs in the thread that waits for the device."""
+        self._wait_for_device()
         with self._timeline.measuring():
             return self._device.measure(artifact, Effort.SCREEN)
 
@@ -236,8 +288,11 @@ class Tuner:
         self._journal.record(trial)
         self._show("settling the leaders" if self._budget.left_s <= self._keep_s else "searching")
 
-    def _wind_down(self) -> None:
+    def _wind_down(self, gpu: ThreadPoolExecutor) -> None:
         """Let the running measurement end (the device bounds it), cancel what has not reached the device."""
+        if not self._is_stopped():
+            self._wait_for_device()
+            self._do_beside(gpu)
         if self._measuring is not None:
             wait([self._measuring[1]])
             self._collect_measured()
@@ -246,6 +301,8 @@ class Tuner:
             self._end(cancelled(build))
         self._compiling, self._twins = [], []
         self._ready.clear()
+        if self._done_beside is not None:
+            self._done_beside.result()
 
     # The leaders ----------------------------------------------------------------------------------------------------
 

@@ -64,8 +64,11 @@ def kernel_id(sha256: str) -> str:
     return sha256[:32]
 
 
-SERVED = and_(KernelRow.superseded_at.is_(None), KernelRow.verifier >= VERIFIER)
+ANSWERING = and_(KernelRow.superseded_at.is_(None), KernelRow.verifier >= VERIFIER)
 """Kernels that answer for their keys: what an older verifier has proven waits to be proven again."""
+
+SERVED = and_(ANSWERING, KernelRow.provisional.is_(None))
+"""Those of them that a search has ended with: the others answer only who takes the first kernel that there is."""
 
 _PROOFS = ("unverified", "verified_emulated", "verified_on_gpu")
 _TIMES = ("none", "predicted", "measured")
@@ -76,8 +79,9 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
 
     That is the new one, unless the one before is better proven, or is of the same conditions, equally proven and
     faster, or, of two that were not timed, predicted to be: a search without a GPU or a short one must not spoil the
-    result of a long one. One that an older verifier proved always gives way. Without `replace_slower_only` speed does
-    not count. Publishing the same kernel again changes nothing.
+    result of a long one. One that an older verifier proved always gives way, and a provisional one to one that is not,
+    but never the other way round. Without `replace_slower_only` speed does not count. Publishing the same kernel again
+    changes nothing, but that it is no longer provisional once a search has ended with it.
 
     Raises ValueError for an unverified kernel, NoResultFound if its binding was never posted.
     """
@@ -88,6 +92,8 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     before = current(session, key)
     known = session.get(KernelRow, row.id)
     if known is not None:
+        if row.provisional is None:
+            known.provisional = None
         return before or known
     if before is not None:
         if _evidence(before) > _evidence(row) or (replace_slower_only and _is_kept(session, before, row)):
@@ -116,9 +122,10 @@ def refute(session: Session, id: str, why: str) -> None:
     row.superseded_at = row.superseded_at or now()
 
 
-def _evidence(row: KernelRow) -> tuple[bool, int, int]:
+def _evidence(row: KernelRow) -> tuple[bool, int, int, bool]:
     """Right before fast: a proof on a GPU stands over one by emulation, whatever is known of the time."""
-    return is_proven_today(row.verifier), _PROOFS.index(row.correct), _TIMES.index(row.time)
+    proof, time = _PROOFS.index(row.correct), _TIMES.index(row.time)
+    return is_proven_today(row.verifier), proof, time, row.provisional is None
 
 
 def _is_kept(session: Session, before: KernelRow, new: KernelRow) -> bool:
@@ -192,11 +199,11 @@ def give_way(session: Session, measured: KernelRow, card_ids: Sequence[str]) -> 
     return before
 
 
-def current_many(session: Session, keys: Sequence[Key]) -> dict[Key, KernelRow]:
-    """The kernels that answer for `keys`, those that there are."""
+def current_many(session: Session, keys: Sequence[Key], *, provisional: bool = False) -> dict[Key, KernelRow]:
+    """The kernels that answer for `keys`, those that there are; `provisional` ones only if they are asked for."""
     if not keys:
         return {}
-    query = _having(select(KernelRow), KernelRow, keys).where(SERVED)
+    query = _having(select(KernelRow), KernelRow, keys).where(ANSWERING if provisional else SERVED)
     rows = session.scalars(query)
     return {(row.fingerprint, row.binding, row.card_id, row.policy): row for row in rows}
 

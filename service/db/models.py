@@ -122,8 +122,10 @@ class TuningRow(Base):
 
     `run_id` names the run of a worker process that has it in hand: what another run writes comes too late. `deaths`
     counts runs that ended in the middle, without a word, since a trial was last kept. `generator` made its trials.
-    `refresh`: a search is wanted although a kernel is known. `timeline`: what its last run spent its time on
-    (`search.tuning.timeline`).
+    `refresh`: a search is wanted although a kernel is known. `want`: "first" where somebody takes the first kernel that
+    may be served; `first_kernel_id` is that one, once it is there. `enough`: when the search may end before its budget
+    (`fusetune.wire.wanting.Enough`), NULL for never. `tied`: trials that time does not tell from its kernel.
+    `timeline`: what its last run spent its time on (`search.tuning.timeline`).
     """
 
     __tablename__ = "tunings"
@@ -156,6 +158,8 @@ class TuningRow(Base):
     phase: Mapped[str] = mapped_column(Words(80), default="waiting for a worker")
     accept: Mapped[dict[str, Any]]
     refresh: Mapped[bool] = mapped_column(default=False, server_default=false())
+    want: Mapped[str] = mapped_column(Words(8), default="best", server_default="best")
+    enough: Mapped[dict[str, Any] | None]
     budget_s: Mapped[float]
     trials_limit: Mapped[int | None]
     seed: Mapped[int] = mapped_column(BigInteger, default=0)
@@ -166,6 +170,8 @@ class TuningRow(Base):
     reasons: Mapped[dict[str, Any] | None]
     floor_us: Mapped[float | None]
     kernel_id: Mapped[str | None] = mapped_column(Words(ID))
+    first_kernel_id: Mapped[str | None] = mapped_column(Words(ID))
+    tied: Mapped[list[Any] | None]
     ended: Mapped[str | None] = mapped_column(Words(32))
     note: Mapped[str] = mapped_column(default="")
     error: Mapped[str | None]
@@ -237,7 +243,8 @@ class KernelRow(Base):
     """A served kernel, never an unverified one; `id` begins its artifact's hash.
 
     The one without `superseded_at` is the answer for its key, if the number of the `verifier` that proved it is
-    today's. `refuted`: why it is none, where a later verifier has found it wrong.
+    today's. `refuted`: why it is none, where a later verifier has found it wrong. `provisional`: how far it may be from
+    the best, where its search has not ended (`fusetune.wire.wanting.Distance`); NULL for what a search ended with.
     """
 
     __tablename__ = "kernels"
@@ -269,6 +276,7 @@ class KernelRow(Base):
     time: Mapped[str] = mapped_column(Words(16))
     verifier: Mapped[int] = mapped_column(server_default=FIRST_VERIFIER)
     refuted: Mapped[str | None]
+    provisional: Mapped[dict[str, Any] | None]
     median_us: Mapped[float | None]
     p10_us: Mapped[float | None]
     p90_us: Mapped[float | None]

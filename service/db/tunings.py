@@ -11,6 +11,7 @@ from sqlalchemy.exc import NoResultFound
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import ForUpdateParameter
 
+from fusetune.wire.wanting import Enough
 from service.db.models import TuningRow, WorkerRow
 from service.db.once import find_or_add
 from service.db.pages import Page, after, cursor_of
@@ -201,17 +202,39 @@ def advance(
     return row.cancel_requested
 
 
-def extend(session: Session, id: str, budget_s: float, trials_limit: int | None, refresh: bool = False) -> None:
-    """Somebody else waits for this tuning: it may take as long as any of them allows, and searches if one wants that.
+def extend(
+    session: Session,
+    id: str,
+    budget_s: float,
+    trials_limit: int | None,
+    refresh: bool = False,
+    want: str = "best",
+    enough: Enough | None = None,
+) -> None:
+    """Somebody else waits for this tuning: it may take as long as any of them allows, searches if one wants that, gives
+    its first kernel if one takes that, and has enough once all of them have.
 
-    None is no limit of trials.
+    None is no limit of trials, and never enough.
     """
     row = _locked(session, id)
     if row is not None and row.state in _ACTIVE:
         row.budget_s = max(row.budget_s, budget_s)
         row.refresh = row.refresh or refresh
+        row.want = "first" if "first" in (row.want, want) else row.want
+        both = Enough.both(enough_of(row), enough)
+        row.enough = None if both is None else both.model_dump()
         if row.trials_limit is not None:
             row.trials_limit = None if trials_limit is None else max(row.trials_limit, trials_limit)
+
+
+def enough_of(row: TuningRow) -> Enough | None:
+    """When the tuning has enough; None: when its budget is spent."""
+    return None if row.enough is None else Enough.model_validate(row.enough)
+
+
+def set_first(session: Session, id: str, kernel_id: str) -> None:
+    """The first kernel that may be served is there; the search goes on."""
+    session.get_one(TuningRow, id).first_kernel_id = kernel_id
 
 
 def set_space(
@@ -245,6 +268,7 @@ def finish(
     note: str = "",
     error: str | None = None,
     kernel_id: str | None = None,
+    tied: Sequence[int] = (),
 ) -> TuningRow:
     """The tuning has ended as `state`: done, failed or cancelled. A second end is ignored.
 
@@ -255,6 +279,7 @@ def finish(
         raise NoResultFound(f"no tuning {id}")
     if row.state in _ACTIVE:
         _end(row, state, ended=ended, note=note, error=error, kernel_id=kernel_id)
+        row.tied = list(tied) or None
     return row
 
 

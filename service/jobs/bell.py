@@ -143,6 +143,8 @@ class PostgresBell:
     def listen(self, heard: Callable[[], None]) -> Listener:
         """Connects again whenever the connection is lost, and then takes it that a ring was missed."""
 
+        ended, end = os.pipe()  # ends the wait at once: a worker that stops does not sit one out
+
         def wait(stopping: threading.Event) -> None:
             while not stopping.is_set():
                 try:
@@ -151,14 +153,16 @@ class PostgresBell:
                         driver.execute(f"LISTEN {CHANNEL}")
                         heard()
                         while not stopping.is_set():
-                            for _ in driver.notifies(timeout=_AGAIN_S, stop_after=1):
+                            select.select([driver.fileno(), ended], [], [], _AGAIN_S)
+                            if not stopping.is_set() and list(driver.notifies(timeout=0.0)):
                                 heard()
                         driver.execute(f"UNLISTEN {CHANNEL}")
                 except Exception as error:  # noqa: BLE001 (the driver's errors are many; workers look by themselves too)
                     log.warning("the bell of the job queue is not heard: %s", error)
                     stopping.wait(_AGAIN_S)
+            os.close(ended)
 
-        return Listener(wait, lambda: None)
+        return Listener(wait, lambda: os.close(end))
 
     def close(self) -> None:
         """Gives connections back."""

@@ -19,6 +19,11 @@ knows whether it got on (`service.jobs.job`), unless it does not even get that f
 """
 
 
+AFTER_END_S = (0.02, 0.1, 0.3, 1.0, 3.0)
+"""When the queue is looked at after a job has ended, each counted from the one before. A ring that comes while a job
+runs finds the worker busy, and a job counts as running until DBOS has written its outcome, which it does not tell."""
+
+
 class JobLeft(BaseException):
     """Leaves a job unfinished: not an error, so that nobody takes it for the job's outcome.
 
@@ -71,7 +76,11 @@ class Executor:
         @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=MAX_RECOVERIES)
         def tune(tuning_id: str) -> str:
             """One step, which may be run again: it goes on from what our tables hold."""
-            return search(tuning_id)
+            try:
+                return search(tuning_id)
+            finally:
+                if self._waker is not None:
+                    self._waker.ring_later(AFTER_END_S)
 
         DBOS.listen_queues(self._queues)
         DBOS.launch()
@@ -89,4 +98,6 @@ class Executor:
 
     def stop(self) -> None:
         """Take no more jobs. A job that runs is not waited for, and its outcome is no longer recorded."""
+        if self._waker is not None:
+            self._waker.close()
         DBOS.destroy()

@@ -17,7 +17,7 @@ from search.cost.roofline import floor_us
 from search.tuning.budget import Budget
 from search.tuning.candidates.plan import Plan
 from search.tuning.journal import spaces_key
-from search.tuning.timeline import Stage, Timeline
+from search.tuning.timeline import SearchStage, Timeline
 from service.db import cards, fusions, trials, tunings
 from service.db.engine import Database
 from service.db.kernels import Key
@@ -75,7 +75,7 @@ class Job:
             raise AssertionError(f"tuning {tuning_id} is for card {row.card_id}, this worker has {card.key}")
         budget = Budget(seconds=max(0.0, row.budget_s - row.spent_s), trials=row.trials_limit)
         timeline = Timeline()
-        with timeline.span(Stage.SPACES):
+        with timeline.span(SearchStage.SPACES):
             plan = _plan(fusion, binding, card)
         job = cls(
             db=db,

@@ -14,6 +14,7 @@ from math import inf
 from compiler.arch import Card
 from compiler.nvrtc import CompilePool
 from search.cost.predicting import refiner
+from search.cost.unpriced import left_out
 from search.proof.emulated.apart import PROVING_SHARE, Prover
 from search.tuning.attached import Detached
 from search.tuning.build import Build, Builder
@@ -25,7 +26,7 @@ from search.tuning.failing import Failure
 from search.tuning.identity import kernel_id
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress, Snapshot
-from search.tuning.timeline import Stage
+from search.tuning.timeline import SearchStage
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tune import compilers as default_compilers
 from service.jobs.executor import WorkerStopping
@@ -75,14 +76,14 @@ def prepare(
             return progress.is_cancelled or stopping.is_set()
 
         seconds = min(_RANKING_S, _RANKING_SHARE * job.budget.left_s)
-        with job.timeline.span(Stage.RANKING):
+        with job.timeline.span(SearchStage.RANKING):
             ranking = job.plan.ranking(drafts.foresee, _PER_KERNEL * KERNELS, job.seed, seconds, is_stopped=is_stopped)
         ordered = spread(ranking)
         builder = Builder(drafts, pool, job.plan.arch.name, refiner(target.card), job.timeline)
         loop = _Compiling(builder, target.card, job, trials, progress, is_stopped, queue_depth=2 * processes)
         loop.run(ordered)
         proving = Proving(builder, job.budget, trials, progress, is_stopped, loop.built, prover)
-        with job.timeline.span(Stage.PROVING):
+        with job.timeline.span(SearchStage.PROVING):
             winner = proving.run() if loop.is_complete else None
         pool.abandon()  # what it compiles now nobody waits for
     if stopping.is_set() and not progress.is_cancelled and not (loop.is_complete and proving.is_complete):
@@ -101,10 +102,13 @@ def note_on(trials: tuple[Trial, ...], target: Detached) -> str:
     else:
         note = f"Nothing was verified or timed: {target.why}. {counted}"
     note += f"; {wrong} gave a wrong result there." if wrong else "."
-    predicted = min((t.predicted_us for t in proven or compiled if t.predicted_us is not None), default=None)
-    if predicted is not None:
+    timed = [(t.predicted_us, t) for t in proven or compiled if t.predicted_us is not None]
+    if timed:
         which = "the verified ones" if proven else "them"
+        predicted, best = min(timed, key=lambda one: one[0])
         note += f" The best of {which} is predicted to take {predicted:.2f} us; that was not measured."
+        unpriced = left_out([best.candidate.knobs])
+        note += unpriced and f" {unpriced}"
     return note if proven else f"{note} No kernel is served on a prediction alone."
 
 

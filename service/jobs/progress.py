@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from search.tuning.budget import Budget
 from search.tuning.progress import Snapshot
+from search.tuning.stopping import StopRules
 from search.tuning.timeline import Timeline
 from service.db import tunings
 from service.db.engine import Database
@@ -39,6 +40,8 @@ class DbProgress:
         self._run = run
         self._timeline = timeline or Timeline()
         self._phase = "ranking candidates"
+        self._wants_first = False
+        self._enough = StopRules()
         self._cancelled = threading.Event()
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
@@ -47,6 +50,16 @@ class DbProgress:
     def is_cancelled(self) -> bool:
         """Somebody asked for an end, or the tuning is not this run's any more."""
         return self._cancelled.is_set()
+
+    @property
+    def wants_first(self) -> bool:
+        """Somebody takes the first kernel that may be served."""
+        return self._wants_first
+
+    @property
+    def enough(self) -> StopRules:
+        """When all who wait for the tuning have enough."""
+        return self._enough
 
     @property
     def spent_s(self) -> float:
@@ -88,5 +101,8 @@ class DbProgress:
             return
         if shall_stop or row is None:
             self._cancelled.set()
-        else:  # who joined since may allow more
+        else:  # who joined since may allow more, and take less
+            self._wants_first = row.want == "first"
+            enough = tunings.enough_of(row)
+            self._enough = StopRules() if enough is None else StopRules(enough.within_floor, enough.improvement)
             self._budget.extend(max(0.0, row.budget_s - self._before_s), row.trials_limit)

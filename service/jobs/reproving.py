@@ -100,6 +100,8 @@ def _outdated(job: Job) -> KernelRow | None:
         tuning, known = tunings.get(session, job.id), kernels.current(session, job.key)
     if tuning is None or tuning.refresh or known is None or is_proven_today(known.verifier):
         return None
+    if known.provisional is not None:
+        return None
     said = Evidence.model_validate({"correct": known.correct, "time": known.time})
     return known if Accept.model_validate(tuning.accept, strict=False).allows(said) else None
 

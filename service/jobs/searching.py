@@ -8,17 +8,19 @@ from collections.abc import Mapping
 from functools import partial
 from math import log2
 
+from compiler.nvrtc import CompilePool
 from search.measure.device import MeasuringDevice
 from search.space.space import Space
 from search.tuning.attached import Attached
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool
+from search.tuning.first import FirstKernel
 from search.tuning.tune import tune_on
 from service.db import cards, fusions, kernels, trials
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
 from service.jobs.reproving import on_gpu, prove_again
-from service.jobs.settle import settle, settle_proven_again
+from service.jobs.settle import serve_first, settle, settle_proven_again
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +31,12 @@ _LOOKED_AT = 64
 
 
 def search(
-    job: Job, gpu: Attached, stopping: threading.Event, compilers: int | None, drafting: DraftPool | None = None
+    job: Job,
+    gpu: Attached,
+    stopping: threading.Event,
+    compilers: int | None,
+    drafting: DraftPool | None = None,
+    compiling: CompilePool | None = None,
 ) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
@@ -53,9 +60,12 @@ def search(
             is_stopped=lambda: progress.is_cancelled or stopping.is_set(),
             compile_processes=compilers,
             drafting=drafting,
-            on_open=partial(record_baseline, job),
+            compiling=compiling,
+            baseline=partial(record_baseline, job),
             first=[*proven_before(job), *won_at_other_sizes(job)],
             timeline=job.timeline,
+            early=FirstKernel(lambda: progress.wants_first, partial(serve_first, job, gpu.facts.driver)),
+            enough=lambda: progress.enough,
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:
         raise WorkerStopping

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.wanting import Distance
+from search.tuning.candidates.spread import TYPICAL_ERROR
 from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts
 from search.tuning.trial import Trial, TrialState
@@ -32,7 +34,32 @@ def settle(job: Job, outcome: SearchOutcome, spent_s: float, driver: str) -> str
             return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
         kept = _publish(session, job, _kernel_row(session, job, outcome.winner, driver))
         note = job.noted(f"{kept.note} {_promoted(session, kept.id)}".strip())
-        return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id).state
+        tied = outcome.winner.tied
+        return tunings.finish(
+            session, job.id, "done", ended=outcome.ended, note=note, kernel_id=kept.id, tied=tied
+        ).state
+
+
+def serve_first(job: Job, driver: str, winner: Winner, best_predicted_us: float | None) -> None:
+    """Publish a kernel while its search goes on, for who takes the first; one that a search has ended with stays.
+
+    `best_predicted_us`: what the model expects of the fastest candidate. Raises TuningLost.
+    """
+    with job.writing() as session:
+        new = _kernel_row(session, job, winner, driver)
+        new.provisional = distance(winner.trial, job.floor_us, best_predicted_us).model_dump()
+        kept = _publish(session, job, new)
+        tunings.set_first(session, job.id, kept.id)
+
+
+def distance(trial: Trial, floor_us: float | None, best_predicted_us: float | None) -> Distance:
+    """How much faster than a measured trial the best may be."""
+    at_most = expected = None
+    if trial.median_us and floor_us is not None:
+        at_most = max(0.0, 1 - floor_us / trial.median_us)
+    if trial.predicted_us and best_predicted_us is not None:
+        expected = max(0.0, 1 - best_predicted_us / trial.predicted_us)
+    return Distance(at_most=at_most, expected=expected, error=None if expected is None else TYPICAL_ERROR)
 
 
 def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: float) -> str:

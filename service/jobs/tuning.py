@@ -18,6 +18,7 @@ import uuid
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from compiler.errors import InvalidFusion, Unsupported
+from compiler.nvrtc import CompilePool
 from fusetune.wire.problems import InvalidDocument
 from search.measure.device import DeviceLost
 from search.tuning.attached import Attached, Detached
@@ -41,7 +42,7 @@ _IDLE_S = 60.0
 class TuningJobs:
     """Works on tunings, one at a time. `stopping` is the worker's: set when it shall end, or by us when it must.
 
-    `drafting`: children that outlive a tuning; without them each has its own.
+    `drafting`, `compiling`: children that outlive a tuning; without them each has its own.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class TuningJobs:
         stopping: threading.Event,
         compilers: int | None = None,
         drafting: DraftPool | None = None,
+        compiling: CompilePool | None = None,
         database_pause_s: float = _DATABASE_PAUSE_S,
     ) -> None:
         self._db = db
@@ -61,6 +63,7 @@ class TuningJobs:
         self._stopping = stopping
         self._compilers = compilers
         self._drafting = drafting
+        self._compiling = compiling
         self._database_pause_s = database_pause_s
         self._busy = threading.Lock()
         self._last_s = time.monotonic()
@@ -161,7 +164,7 @@ class TuningJobs:
     def _work(self, job: Job, target: Attached | Detached) -> str:
         match target:
             case Attached() as gpu:
-                return search(job, gpu, self._stopping, self._compilers, self._drafting)
+                return search(job, gpu, self._stopping, self._compilers, self._drafting, self._compiling)
             case Detached() as target:
                 return prepare(job, target, self._stopping, self._compilers, self._drafting)
 

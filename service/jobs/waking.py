@@ -17,11 +17,27 @@ class Waker:
     def __init__(self, stops: Sequence[threading.Event]) -> None:
         self._changed = threading.Condition()
         self._rings = 0
+        self._is_over = threading.Event()
         self._heard = threading.local()
         self.reaches = len(stops)
         """Events whose threads it wakes."""
         for stop in stops:
             self._take_over(stop)
+
+    def ring_later(self, after_s: Sequence[float]) -> None:
+        """Ends every pause after each of so many seconds, counted from the one before; returns at once."""
+
+        def ring_each() -> None:
+            for seconds in after_s:
+                if self._is_over.wait(seconds):
+                    return
+                self.ring()
+
+        threading.Thread(target=ring_each, name="ring later", daemon=True).start()
+
+    def close(self) -> None:
+        """Rings no more by itself."""
+        self._is_over.set()
 
     def ring(self) -> None:
         """Ends every pause."""

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from compiler.nvrtc import CompilePool
 from search.tuning.attached import Attached, Detached
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.tune import compilers
@@ -59,18 +60,30 @@ def run_worker(settings: Settings) -> int:
         target = find_target(settings)
         if isinstance(target, Attached):
             stack.callback(target.device.close)
-        drafting = stack.enter_context(DraftPool(drafters(settings.compilers or compilers())))
+        processes = settings.compilers or compilers()
+        drafting = stack.enter_context(DraftPool(drafters(processes)))
         drafting.start()
-        return _serve(settings, db, target, drafting)
+        compiling: CompilePool | None = None
+        if isinstance(target, Attached):
+            compiling = CompilePool(processes)
+            stack.callback(compiling.abandon)  # what it compiles at the end nobody waits for
+            compiling.start()
+        return _serve(settings, db, target, drafting, compiling)
 
 
-def _serve(settings: Settings, db: Database, target: Attached | Detached, drafting: DraftPool) -> int:
+def _serve(
+    settings: Settings,
+    db: Database,
+    target: Attached | Detached,
+    drafting: DraftPool,
+    compiling: CompilePool | None,
+) -> int:
     stopping = threading.Event()
     is_attached = isinstance(target, Attached)
     presence = _announced(settings, db, target)
     queue = queue_name(presence.card_id, attached=is_attached)
     queues = [queue] if target.card.name == cards.FAKE_CARD else [queue, OTHER_CARDS]
-    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting)
+    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling)
     jobs = DbosQueue(settings.dbos_url)
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
     executor = Executor(settings.dbos_url, settings.worker_id, queues, work.run)
@@ -98,6 +111,7 @@ def _serve(settings: Settings, db: Database, target: Attached | Detached, drafti
                     reconcile(db, jobs, one)
                     adoption.run()
                 work.rest_if_idle()
+                executor.wake()  # DBOS asks ever more seldom where it met a lock, and a ring may be lost
                 due = time.monotonic() + RECONCILE_S
         stopping.set()
         log.info("worker %s stops", settings.worker_id)

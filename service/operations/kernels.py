@@ -13,6 +13,7 @@ from compiler.errors import UnknownCard
 from fusetune.wire.artifact import TIMING_POLICY, KernelArtifact, is_proven_today
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.service import Accept, KernelAnswers, KernelLookup, Kernels, KernelView
+from fusetune.wire.wanting import Want
 from service.db import kernels
 from service.db.kernels import Key
 from service.db.models import CardRow, KernelRow
@@ -37,9 +38,9 @@ class ArtifactPart:
     content: bytes
 
 
-def answer(session: Session, keys: Sequence[Key], accept: Accept) -> list[KernelView | None]:
-    """The kernel for each key whose evidence is accepted."""
-    rows = kernels.current_many(session, list(dict.fromkeys(keys)))
+def answer(session: Session, keys: Sequence[Key], accept: Accept, want: Want = "best") -> list[KernelView | None]:
+    """The kernel for each key whose evidence is accepted; a provisional one only for who wants the first."""
+    rows = kernels.current_many(session, list(dict.fromkeys(keys)), provisional=want == "first")
     good = {key: row for key, row in rows.items() if accept.allows(evidence_of(row))}
     views = dict(zip(good, kernel_views(session, list(good.values())), strict=True))
     return [views.get(key) for key in keys]
@@ -54,7 +55,7 @@ def lookup(context: Context, body: KernelLookup) -> KernelAnswers:
             for key in body.keys
         ]
         known = [key for key in keys if key is not None]
-        views = dict(zip(known, answer(session, known, body.accept), strict=True))
+        views = dict(zip(known, answer(session, known, body.accept, body.want), strict=True))
     return KernelAnswers(kernels=tuple(None if key is None else views[key] for key in keys))
 
 

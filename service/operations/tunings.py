@@ -92,7 +92,7 @@ def _known(session: Session, call: _Call, card: CardRow | None) -> KernelView | 
         return None
     identity = call.identity
     cache_key = (identity.fingerprint, identity.binding_hash, card.id, TIMING_POLICY)
-    return answer(session, [cache_key], call.request.accept)[0]
+    return answer(session, [cache_key], call.request.accept, call.request.want)[0]
 
 
 def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningView:
@@ -130,6 +130,8 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
             name=request.name,
             accept=request.accept.model_dump(mode="json"),
             refresh=request.refresh,
+            want=request.want,
+            enough=None if request.enough is None else request.enough.model_dump(),
             budget_s=request.budget_s,
             trials_limit=request.trials,
             idempotency_key=order.idempotency_key,
@@ -137,7 +139,7 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
         ),
     )
     if not is_new:
-        tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh)
+        tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh, request.want, request.enough)
     keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
     return row, is_new
 

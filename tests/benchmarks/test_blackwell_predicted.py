@@ -12,7 +12,7 @@ from benchmarks.blackwell.predicted import main
 
 def test_a_fusion_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "predicted.json"
-    assert main(["--case", "add_bf16_1m", "--drawn", "2", "--prove", "--json", str(file)]) == 0
+    assert main(["--case", "add_bf16_1m", "--ranked", "2", "--prove", "--json", str(file)]) == 0
     report = json.loads(file.read_text())
     assert (report["card"], report["times"]) == ("B200", "predicted")
     (row,) = report["fusions"]

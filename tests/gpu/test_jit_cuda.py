@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -21,6 +22,7 @@ from tests.service.running import running_service
 
 pytestmark = pytest.mark.gpu
 FUNCTIONS = 100
+ROUNDS = 7
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +107,20 @@ def test_what_a_call_costs_over_a_bare_launch(source: ServiceSource) -> None:
     jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20)
     x, b = torch.randn(8, 1024, device="cuda").bfloat16(), torch.randn(1024, device="cuda")
     kernel = jitted.tune((x, b))
-    taken = {}
     bare = bare_launch(kernel, x, b)
-    for name, call in [("jit", jitted), ("kernel", kernel), ("bare", bare)] * 2:  # the second time counts
-        torch.cuda.synchronize()
-        begun = time.perf_counter()
-        for _ in range(1000):
-            call(x, b)
-        taken[name] = 1e3 * (time.perf_counter() - begun)
-        torch.cuda.synchronize()
-    print("\nus a call:", {name: round(us, 1) for name, us in taken.items()})
-    assert taken["jit"] - taken["bare"] <= 10
+    rounds: list[dict[str, float]] = []
+    for _ in range(1 + ROUNDS):
+        taken = {}
+        for name, call in (("jit", jitted), ("kernel", kernel), ("bare", bare)):
+            torch.cuda.synchronize()
+            begun = time.perf_counter()
+            for _ in range(1000):
+                call(x, b)
+            taken[name] = 1e3 * (time.perf_counter() - begun)
+            torch.cuda.synchronize()
+        rounds.append(taken)
+    rounds = rounds[1:]  # the first has what is done once
+    over = sorted(taken["jit"] - taken["bare"] for taken in rounds)
+    print("\nus a call:", {name: round(statistics.median(x[name] for x in rounds), 1) for name in rounds[0]})
+    print("jit over bare, us:", [round(us, 1) for us in over])
+    assert statistics.median(over) <= 10

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor.exc import InductorError
 
 import fusetune
 from compiler.errors import Unsupported
@@ -21,6 +22,8 @@ from tests.sdk.torch_compile.reference_kernels import FixedClock
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 FUNCTIONS = 100
+INSIDE = 16
+"""Functions inside Inductor, which compiles each three times."""
 
 
 class SearchedKernels:
@@ -83,6 +86,35 @@ def by_the_backend(seed: int, source: Any, *, gradients: bool) -> tuple[int, int
     return len(ours.proposed), sum(any(c.is_taken for c in call.choices.values()) for call in calls)
 
 
+def inside_inductor(seed: int, source: Any, *, gradients: bool) -> tuple[int, int]:
+    """The same with Inductor as the host, which rounds where eager does; nothing where Inductor alone fails."""
+    torch._dynamo.reset()
+    found = random_function(seed, "cuda")
+    function = of_copies(found) if gradients else found
+    wanted = expected(function, found.inputs, gradients=gradients)
+    if wanted is None:
+        return 0, 0
+    try:
+        alone = step(torch.compile(function, options=WITHIN["inductor"]), found.inputs, gradients=gradients)
+    except InductorError:
+        return 0, 0
+    torch._dynamo.reset()
+    ours = CompileBackend(source, FixedClock())
+    made = step(torch.compile(function, backend=ours, options=WITHIN), found.inputs, gradients=gradients)
+    try:
+        alike(made, wanted, 8 * coarsest(found))
+    except AssertionError:  # the host's own: Inductor gives outputs that are expanded other strides than eager
+        alike(made, alone, 8 * coarsest(found))
+    choices = [choice for region in ours.reported for choice in region.choices if choice.kernel is not None]
+    return len(choices), sum(choice.is_taken for choice in choices)
+
+
+WITHIN: dict[str, Any] = {
+    "engine": "inductor", "mode": "block", "budget_s": 1, "least_bytes": 0, "strict": True,
+    "inductor": {"emulate_precision_casts": True},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", range(FUNCTIONS))
 def test_a_function_under_jit(seed: int, source: SearchedKernels) -> None:
     ran = under_jit(seed, source)
@@ -94,3 +126,10 @@ def test_a_function_under_jit(seed: int, source: SearchedKernels) -> None:
 def test_a_function_by_the_backend(seed: int, gradients: bool, source: SearchedKernels) -> None:
     regions, taken = by_the_backend(seed, source, gradients=gradients)
     assert taken == regions or source.without
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize("seed", range(INSIDE))
+def test_a_function_inside_inductor(seed: int, gradients: bool, source: SearchedKernels) -> None:
+    with_kernels, taken = inside_inductor(seed, source, gradients=gradients)
+    assert taken == with_kernels

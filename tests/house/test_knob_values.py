@@ -65,7 +65,7 @@ def test_no_knob_stands_in_two_groups() -> None:
 
 
 def test_every_scheduler_is_read() -> None:
-    assert spelled().keys() == {"flat", "tile2d", "row", "column", "inner_outer", "chunks", "product"}
+    assert spelled().keys() == {"flat", "tile2d", "row", "column", "inner_outer", "chunks", "product", "warp_product"}
 
 
 def test_knobs_of_a_group_are_spelled_alike() -> None:

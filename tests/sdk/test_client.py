@@ -15,7 +15,18 @@ from fusetune.waiting import Pace
 from fusetune.wire.artifact import Evidence
 from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept, TuningView
-from tests.sdk.fake_service import URL, FakeService, bias_gelu, body_of, card, some_trials
+from fusetune.wire.wanting import Distance
+from tests.sdk.fake_service import (
+    URL,
+    FakeService,
+    artifact,
+    bias_gelu,
+    body_of,
+    card,
+    kernel_view,
+    problem,
+    some_trials,
+)
 
 FUSION = bias_gelu()
 ROWS = Binding(sizes={"M": 8})
@@ -53,6 +64,30 @@ def test_the_cache_answers_without_a_tuning(client: Client, service: FakeService
     kernel = tuned(client)
     assert kernel.info == view
     assert service.asked() == ["POST /v1/tunings", f"GET /v1/kernels/{view.id}"]
+
+
+def test_the_first_kernel_is_taken_while_the_search_goes_on(client: Client, service: FakeService) -> None:
+    """It is not kept: what answers without the service is what a search ended with."""
+    view = service.add(FUSION, ROWS, provisional=Distance(at_most=0.25, expected=0.02, error=0.04))
+    service.steps.append({"state": "running", "first": view.id})
+    del service.kernels[view.id]
+    seen: list[TuningView] = []
+
+    def tell(told: TuningView) -> None:
+        seen.append(told)
+        if told.first is not None:
+            service.kernels[view.id] = (view, data)
+
+    _, data = kernel_view(artifact(FUSION, ROWS))
+    kernel = tuned(client, wait="first", progress=tell)
+    assert body_of(service.seen[0])["want"] == "first"
+    assert [(told.state, told.first is not None) for told in seen][-1] == ("running", True)
+    assert kernel.info == view
+    assert "the best takes at most 25% less" in kernel._repr_html_()
+    assert client.kernels([(FUSION, ROWS)])[0] is not None
+    service.meddle = lambda request: problem(503, "not-ready")
+    with pytest.raises(errors.ServiceUnavailable):
+        client.kernel(FUSION, binding=ROWS)
 
 
 def test_an_artifact_is_fetched_once(client: Client, service: FakeService) -> None:

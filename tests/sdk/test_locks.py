@@ -14,6 +14,7 @@ from fusetune.errors import InvalidLock
 from fusetune.running import LockedSource, ServiceSource, default_source, read_lock, use_source, write_lock
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
+from fusetune.wire.wanting import Distance
 from tests.sdk.fake_service import FakeService
 from tests.sdk.test_running import FUSION, ROWS, source_of
 
@@ -59,6 +60,19 @@ def test_what_it_does_not_name_has_no_kernel_though_the_store_has(lock: Path) ->
     pinned.request(FUSION, OTHER, weight=1)
     assert pinned.wait(0)
     assert "the lock has no kernel of it" in (pinned.why_not(FUSION, OTHER) or "")
+
+
+def test_a_provisional_kernel_is_refused(lock: Path) -> None:
+    source = source_of(FakeService(), lock.parent / "kernels")
+    source.request(FUSION, ROWS, weight=1)
+    assert source.wait(30)
+    (kernel,) = source.held().values()
+    assert kernel.info is not None
+    kernel.info = kernel.info.model_copy(update={"provisional": Distance(at_most=0.1)})
+    written = lock.read_bytes()
+    with pytest.raises(InvalidLock, match="it is provisional, its search goes on"):
+        write_lock(lock, source)
+    assert lock.read_bytes() == written
 
 
 def test_a_kernel_that_the_store_has_lost_is_told(lock: Path, tmp_path: Path) -> None:

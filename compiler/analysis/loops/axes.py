@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from compiler.ir.domain import ScheduledFusion, kept
-from compiler.ir.form import Reading, Shape
+from compiler.ir.form import DomainShape, Reading
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
@@ -74,7 +74,7 @@ def aligned_positions(op: TensorOp, producer: TensorView, consumer: TensorView) 
 
 
 @remembered(2048)
-def _aligned(op: Reading, first: Shape, second: Shape, position: int) -> tuple[tuple[int, int], ...]:
+def _aligned(op: Reading, first: DomainShape, second: DomainShape, position: int) -> tuple[tuple[int, int], ...]:
     producer, consumer = first.producer, second.consumer
     matching = match_axes(op, producer, consumer)
     place = {matching.producer_axis[c]: j for j, c in enumerate(consumer.loop) if c in matching.producer_axis}

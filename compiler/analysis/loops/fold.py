@@ -212,10 +212,14 @@ def _readers(
 ) -> tuple[Var, ...]:
     """Folded thread dimensions that nothing computed from the whole reductions has: their first thread stores for all.
 
-    Sums that are scaled to a maximum are read with it.
+    None where the result says which row is read: every thread looks whether there is such a row. Sums that are scaled
+    to a maximum are read with it.
     """
     waiting = waiting_for_folds(sf.ops)
-    after = [sf.tensor(x) for x in sorted({x for name in names for x in computed_from(waiting, name)} - {*names})]
+    later = {x for name in names for x in computed_from(waiting, name)} - {*names}
+    if any(op.choosing and op.output in later for op in sf.ops):
+        return ()
+    after = [sf.tensor(x) for x in sorted(later)]
     extents = dict(zip(_THREADS, nest.block(), strict=True))
     called = dict(zip(_THREADS, ("tx", "ty", "tz"), strict=True))
     unused = (p for p in threads if all(p not in other.types for other in after))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from compiler.analysis.id.graph import Group, IdGraph
 from compiler.analysis.loops.axes import aligned_positions
 from compiler.ir.domain import ScheduledFusion, kept, logical_correspondence
-from compiler.ir.form import Form, Reading, Shape, form_of, shape_of
+from compiler.ir.form import DomainShape, Form, Reading, form_of, shape_of
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
 from compiler.ir.ops import OpKind
 from compiler.ir.remembered import remembered
@@ -216,7 +216,7 @@ def _widths(graph: IdGraph, forms: tuple[tuple[str, Form], ...]) -> dict[Group, 
 
 
 @remembered(1024)
-def _sources_of_loops(t: Shape) -> tuple[tuple[int, ...], ...]:
+def _sources_of_loops(t: DomainShape) -> tuple[tuple[int, ...], ...]:
     """Positions of the logical axes that each loop comes from."""
     sources, place = logical_sources(t.producer), {a: d for d, a in enumerate(t.producer.logical)}
     return tuple(tuple(place[a] for a in sources[loop] if a in place) for loop in t.producer.loop)
@@ -235,7 +235,12 @@ def _run_as(s: _Shared, mine: list[Group], others: list[Group], taken: list[int]
 
 @remembered(1024)
 def _runs_as(
-    op: Reading, first: Shape, second: Shape, loops: tuple[tuple[int, int], ...], taken: tuple[int, ...], is_up: bool
+    op: Reading,
+    first: DomainShape,
+    second: DomainShape,
+    loops: tuple[tuple[int, int], ...],
+    taken: tuple[int, ...],
+    is_up: bool,
 ) -> tuple[tuple[int, int], ...]:
     """The loops of the one that run as loops of the other, those at `taken` and beside them; -1: as themselves."""
     producer, consumer = first.producer, second.consumer

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from fusetune.errors import GuardFailed, InvalidKernel, KernelError, LaunchFailed, NoDevice, WrongArguments
-from fusetune.launch.driver import device_attribute, driver_version
+from fusetune.launch.driver import (
+    device_attribute,
+    device_memory_bytes,
+    device_name,
+    device_uuid,
+    driver_version,
+)
 from fusetune.launch.launcher import Launcher
 
 __all__ = [
@@ -15,5 +21,8 @@ __all__ = [
     "NoDevice",
     "WrongArguments",
     "device_attribute",
+    "device_memory_bytes",
+    "device_name",
+    "device_uuid",
     "driver_version",
 ]

@@ -6,6 +6,7 @@ import threading
 from functools import cache
 from types import ModuleType
 from typing import Any
+from uuid import UUID
 
 from fusetune.errors import LaunchFailed, NoDevice, PackageMissing
 
@@ -87,6 +88,26 @@ def device_attribute(device: int, name: str) -> int:
     attribute = getattr(cuda.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
     ordinal = check("cuDeviceGet", cuda.cuDeviceGet(device))
     return int(check("cuDeviceGetAttribute", cuda.cuDeviceGetAttribute(attribute, ordinal)))
+
+
+def device_name(device: int) -> str:
+    """What the device is called."""
+    cuda = driver()
+    name: bytes = check("cuDeviceGetName", cuda.cuDeviceGetName(256, check("cuDeviceGet", cuda.cuDeviceGet(device))))
+    return name.split(b"\0", 1)[0].decode()
+
+
+def device_memory_bytes(device: int) -> int:
+    """All of its memory."""
+    cuda = driver()
+    return int(check("cuDeviceTotalMem", cuda.cuDeviceTotalMem(check("cuDeviceGet", cuda.cuDeviceGet(device)))))
+
+
+def device_uuid(device: int) -> UUID:
+    """Its UUID, by which NVML knows it."""
+    cuda = driver()
+    found = check("cuDeviceGetUuid", cuda.cuDeviceGetUuid(check("cuDeviceGet", cuda.cuDeviceGet(device))))
+    return UUID(bytes=bytes(found.bytes))
 
 
 def driver_version() -> str:

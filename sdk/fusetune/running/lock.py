@@ -78,8 +78,12 @@ class LockedSource(ServiceSource):
 
 def lock_of(source: KernelSource) -> KernelLock:
     """The kernels that a source holds. Those without a record of a service, made by hand or read from files, have no
-    place in it."""
+    place in it. Raises InvalidLock for a provisional one: the best of its search may have other bits."""
     held = source.held() if isinstance(source, ServiceSource) else {}
+    for kernel in held.values():
+        if kernel.info is not None and kernel.info.provisional is not None:
+            what = f"kernel {kernel.info.id} for {kernel.info.card.name}"
+            raise InvalidLock(what, "it is provisional, its search goes on: take what that ends with (Client.tune)")
     rows = [
         LockedKernel(
             fingerprint=key[0], binding=key[1], card=kernel.info.card.name,

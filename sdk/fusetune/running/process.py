@@ -36,7 +36,7 @@ def use_lock(path: str | os.PathLike[str], store: Store | None = None) -> None:
 def write_lock(path: str | os.PathLike[str], source: KernelSource | None = None) -> int:
     """Writes which kernels this process holds (those of `default_source()` unless another is named); returns how many.
 
-    Raises OSError.
+    Raises OSError; InvalidLock where one of them is provisional.
     """
     lock = lock_of(source if source is not None else default_source())
     target = Path(path)

@@ -14,6 +14,8 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSche
 from fusetune.wire.artifact import Evidence, Resources, Time, Wire
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion, Seq
+from fusetune.wire.timeline import TimelineView
+from fusetune.wire.wanting import WANT_BEST, Distance, Enough, Want
 
 API_VERSION = "v1"
 
@@ -56,7 +58,9 @@ class TuningRequest(Wire):
     """POST /v1/tunings: find the fastest correct kernel of `fusion` at `binding` on `card`.
 
     `card` is a GPU model's name or a card's id; without it, the card of a worker that is up. `trials` bounds the
-    candidates beside `budget_s`. `refresh` searches again although the cache has an answer. `name` is for people.
+    candidates beside `budget_s`. `refresh` searches again although the cache has an answer. `want` "first" takes a
+    provisional kernel too: the first that is right on all input sets and was timed, while the search goes on.
+    `enough` ends the search before its budget. `name` is for people.
     """
 
     fusion: Fusion
@@ -66,6 +70,8 @@ class TuningRequest(Wire):
     trials: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     accept: Accept = Accept()
     refresh: bool = False
+    want: Want = WANT_BEST
+    enough: Enough | None = Field(default=None, exclude_if=lambda enough: enough is None)
     name: Name | None = None
 
 
@@ -78,10 +84,11 @@ class KernelKey(Wire):
 
 
 class KernelLookup(Wire):
-    """POST /v1/kernels/lookup: the kernels of many keys at once, from the cache only."""
+    """POST /v1/kernels/lookup: the kernels of many keys at once, from the cache only; `want` as of a tuning."""
 
     keys: Annotated[Seq[KernelKey], Field(min_length=1, max_length=256)]
     accept: Accept = Accept()
+    want: Want = WANT_BEST
 
 
 class CardView(Wire):
@@ -144,7 +151,8 @@ class KernelView(Wire):
     driver); still right, its time may have changed. `superseded`: a newer search has replaced it. `predicted_us`: what
     a model of the card expects of a kernel that was not timed. `verifier`: the number of the verifier that proved it;
     what an older one has proven is unverified, and proven again before it is served. `refuted`: why it is not, where
-    today's verifier has found it wrong.
+    today's verifier has found it wrong. `provisional`: how far it may be from the best, where the search that found
+    it had not ended; null for what a search ended with.
     """
 
     id: str
@@ -158,6 +166,7 @@ class KernelView(Wire):
     evidence: Evidence
     verifier: int = 1
     refuted: str = ""
+    provisional: Distance | None = None
     median_us: float | None = None
     p10_us: float | None = None
     p90_us: float | None = None
@@ -190,36 +199,13 @@ class BestSoFar(Wire):
     candidate: CandidateView
 
 
-class StageView(Wire):
-    """What one stage of a tuning took in one process, in seconds: `wall_s` the sum of its `spans` on the clock, `cpu_s`
-    of the process's processor; `begun_s` and `ended_s`, of the run, are where the first began and the last ended."""
-
-    stage: str
-    process: str
-    spans: int
-    wall_s: float
-    cpu_s: float
-    begun_s: float
-    ended_s: float
-
-
-class TimelineView(Wire):
-    """What a run of a tuning spent its time on. `wall_s` is the whole in seconds, `first_cubin_s` when the first kernel
-    was compiled, `gpu_idle` the share of the time from then on in which the GPU had nothing to measure; null where
-    nothing was."""
-
-    stages: Seq[StageView] = ()
-    wall_s: float
-    first_cubin_s: float | None = None
-    gpu_idle: float | None = None
-
-
 class TuningView(Wire):
     """A tuning: its request, how far it is, and how it ended.
 
     `phase` is a word for people. `trials` counts them by state, `refused` the points of the space by the rule that
     refuses them, `reasons` why each rule does. `timeline` is of its last run. `note` says in plain words what was not
-    done, `error` what went wrong if `state` is failed.
+    done, `error` what went wrong if `state` is failed. `kernel` is what it ended with; `first` the one that was served
+    before, where somebody wanted that; `tied` are trials that time does not tell from it.
     """
 
     id: str
@@ -241,6 +227,10 @@ class TuningView(Wire):
     floor_us: float | None = None
     best: BestSoFar | None = None
     kernel: str | None = None
+    first: str | None = None
+    want: Want = "best"
+    enough: Enough | None = None
+    tied: Seq[int] = ()
     ended: str | None = None
     note: str = ""
     error: str | None = None

@@ -59,7 +59,7 @@ from search.space.groups.occupancy import (
     register_cap,
     register_constraints,
 )
-from search.space.groups.order import AS_STORED, COLUMNS_INNER, GROUPED, ROWS_INNER, SWEPT
+from search.space.groups.order import AS_STORED, COLUMNS, COLUMNS_INNER, GROUPED, RASTERS, ROWS, ROWS_INNER, SWEPT
 from search.space.groups.ring import DEEP, ELECTED, SHALLOW, Rings, copied_rings, ring_constraints, ring_knobs, turn
 from search.space.groups.staging import (
     BANKS,
@@ -120,6 +120,7 @@ __all__ = [
     "BY_LANES",
     "BY_MATRICES",
     "CAPS",
+    "COLUMNS",
     "COLUMNS_INNER",
     "CP_ASYNC",
     "DEEP",
@@ -147,9 +148,11 @@ __all__ = [
     "PARKED",
     "PATTERNS",
     "PHASES",
+    "RASTERS",
     "READ_AGAIN",
     "RESIDENT",
     "REUSES",
+    "ROWS",
     "ROWS_INNER",
     "SHALLOW",
     "SHARED",

@@ -5,6 +5,7 @@ grouped                      a few along it, then the next rows. What blocks rea
                              together on both sides, however long rows are
 as_stored                    those that lie between the rows of a tile in the outputs, where other indices of a batch do
 swept_2m, _4m, _8m           those of a part of all rows, of which broadcast operands have so many bytes
+raster                       of products: strips of so many tile rows, or tile columns, one after the other
 """
 
 from __future__ import annotations
@@ -24,4 +25,6 @@ rows as take these bytes: it stays in L2 meanwhile, and the other operands are r
 added to 32 slabs: 198.2 us swept by 3 MB, 201.5 by 1.5 MB, 203.8 row after row (H200); held in registers for 2 or 4
 slabs of a sweep as well, no less. Where rows are all the slabs have, parts of rows are swept, as an order of tiles."""
 
-KNOBS = {"tile_order": (COLUMNS_INNER, ROWS_INNER, GROUPED, AS_STORED, *SWEPT)}
+ROWS, COLUMNS = RASTERS = ("rows", "columns")
+
+KNOBS = {"tile_order": (COLUMNS_INNER, ROWS_INNER, GROUPED, AS_STORED, *SWEPT), "raster": RASTERS}

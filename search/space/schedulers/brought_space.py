@@ -15,11 +15,10 @@ import numpy as np
 
 from compiler.arch import BARRIER_BYTES, CP_ASYNC_BYTES, REGISTER_BYTES, SMEM_LINE_BYTES, Arch
 from search.space.constraints import Constraint
-from search.space.groups import CP_ASYNC, SHALLOW, TMA, VECTOR
+from search.space.groups import CP_ASYNC, RASTERS, ROWS, SHALLOW, TMA, VECTOR
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape
 from search.space.schedulers.product_operands import K, ProductOperand
-from search.space.schedulers.product_tiles import COLUMNS, ROWS
 
 TILE = ("tile_rows", "tile_columns")
 
@@ -64,7 +63,7 @@ class BroughtFacts:
             Knob("tile_rows", tuple(rows)),
             Knob("tile_columns", tuple(columns)),
             Knob("stages", SHALLOW),
-            Knob("raster", (ROWS, COLUMNS)),
+            Knob("raster", RASTERS),
             Knob("raster_group", tuple(groups)),
         )
 

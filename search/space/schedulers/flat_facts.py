@@ -134,6 +134,13 @@ class FlatFacts:
         """True if some operand can be moved in words of so many elements; the others are moved in narrower ones."""
         return any(self.space.lanes(o, view, elems) == elems for o in self.space.operands)
 
+    @cached_property
+    def widest_vector(self) -> int:
+        """Elements of the widest words in which some operand can be moved, shifted ones among them."""
+        views = ("1d", "2d") if self.two_d else ("1d",)
+        taken = (v for v in self.vectors if any(self.takes_words(view, v) for view in views))
+        return max(1, *taken, *self.shifted_vectors)
+
     def copies_by(self, view: str, elems: int) -> bool:
         """True if threads can copy every stageable input to shared memory past their registers, in the words that it is
         moved in where others are of so many elements."""

@@ -201,7 +201,8 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
             blocks == 0, np.minimum(f.arch.max_blocks_per_sm, f.arch.max_threads_per_sm // threads), blocks
         )
         bytes_of_block = threads * vector * rows * steps * f.held(order) * f.stream_in * stages
-        enough = min(MIN_IN_FLIGHT_BYTES, f.space.elems * f.stream_in // f.sm_count // 2)
+        most = f.arch.max_threads_per_sm * MAX_VECTORS * f.widest_vector * f.stream_in
+        enough = min(MIN_IN_FLIGHT_BYTES, most // 2, f.space.elems * f.stream_in // f.sm_count // 2)
         return resident * bytes_of_block >= enough
 
     def block(tx: Any, ty: Any) -> Any:
@@ -254,7 +255,7 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
             "bytes_in_flight",
             ("vector", "threads_x", "threads_y", "rows", "column_steps", "row_order", "blocks_per_sm", "stages"),
             in_flight,
-            "An SM has 32 KiB in flight, or half its share of a small problem.",
+            "An SM has 32 KiB in flight, or half its share of a small problem, or half of what its threads ask for.",
         ),
         Constraint("block_of_512_threads", ("threads_x", "threads_y"), block, "A block has at most 512 threads."),
         Constraint(

@@ -23,7 +23,7 @@ from compiler.ir.tensor import BufferKind, CopyVia
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
-from search.space.groups import MATH, TMA, send
+from search.space.groups import MATH, ROWS, TMA, send
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
 from search.space.schedulers.product_space import (
@@ -33,7 +33,7 @@ from search.space.schedulers.product_space import (
     ProductFacts,
     product_space,
 )
-from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, ROWS, Tiles, boxes
+from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, Tiles, boxes
 from search.space.space import Space
 
 P = ParallelType

@@ -34,11 +34,11 @@ from compiler.ir.fusion import Fusion
 from compiler.legality.mma import BESIDE_ACCUMULATORS
 from compiler.schedule.start import start
 from search.space.constraints import Constraint, measured
-from search.space.groups import DEEP, SHALLOW, TMA, VECTOR, math_knob, store_knob
+from search.space.groups import DEEP, RASTERS, ROWS, SHALLOW, TMA, VECTOR, math_knob, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape, product_shape
 from search.space.schedulers.product_operands import K
-from search.space.schedulers.product_tiles import COLUMNS, NONE, PAIRS, ROWS
+from search.space.schedulers.product_tiles import NONE, PAIRS
 from search.space.space import Space
 
 COOPERATIVE, PING_PONG, SINGLE = CONSUMERS = ("cooperative", "ping_pong", "single")
@@ -135,7 +135,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("stages", STAGES),
         Knob("in_flight", (0, 1)),
         Knob("paired", PAIRS),
-        Knob("raster", (ROWS, COLUMNS)),
+        Knob("raster", RASTERS),
         Knob("raster_group", (1, 2, 4, 8, 16)),
         Knob("blocks_per_sm", BLOCKS_PER_SM),
         store_knob(tma=staged),

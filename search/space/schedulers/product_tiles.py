@@ -11,12 +11,13 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
-from search.space.groups import CP_ASYNC, TMA, VECTOR
+from search.space.groups import COLUMNS, CP_ASYNC, RASTERS, ROWS, TMA, VECTOR
 from search.space.schedulers.product_facts import ProductShape
 from search.space.schedulers.product_operands import K, ProductOperand
 
 P = ParallelType
-NONE, ROWS, COLUMNS = PAIRS = ("none", "rows", "columns")
+NONE = "none"
+PAIRS = (NONE, *RASTERS)
 
 PATTERN_ROWS = 8
 """Rows of a swizzle's pattern."""
@@ -115,7 +116,7 @@ def boxes(b: TraceBuilder, side: ProductOperand, tv: str, pre: Sequence[P], own:
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class BroughtTiles:
     """How all threads of a block bring tiles of operands to shared memory: by `load`, in words. `threads`: of the block
     along each dimension, outermost first."""
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.arch import WARP_THREADS, Arch, sms_for_clusters
 from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import MemoryType
 from compiler.schedule import steps
 from compiler.schedule.online import online_sums
 from search.space.builder import TraceBuilder
@@ -257,6 +258,7 @@ def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowF
     loads = [o for o in rows.operands if not o.is_output and o.in_rows]
     costly, repeated = (set(values(b, rows.folded, rank)) for values in (costly_values, repeated_values))
     streams = [o.name for o in rows.loaded]
+    waiting = 0 if costly == repeated else bytes_between_passes(b, rows.folded, rank, repeated, streams)
     return RowFacts(
         rows,
         arch,
@@ -264,14 +266,22 @@ def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowF
         streamed=sum(o.nbytes for o in rows.loaded),
         operand_bytes=sum(o.nbytes for o in loads if o not in rows.loaded),
         costly=len(costly),
-        waiting=0 if costly == repeated else bytes_between_passes(b, rows.folded, rank, repeated, streams),
-        value_bytes={
-            word: tuple(b.tensor(name).dtype.nbytes for name in sorted(found))
-            for word, found in (("yes", costly), ("all", repeated))
-        },
+        waiting=waiting,
+        value_bytes=_value_bytes(fusion, rows, {"yes": bool(costly), "all": waiting > 0}) if arch.has_tmem else {},
         passes=passes_of(b, rows.folded, rank).count,
         online_passes=_online_passes(fusion, rows),
     )
+
+
+def _value_bytes(fusion: Fusion, rows: RowShape, offered: Mapping[str, bool]) -> dict[str, tuple[int, ...]]:
+    """By what is kept, bytes of an element of each value. Values that are stored as well are in registers first, as
+    they are in every schedule."""
+    b = TraceBuilder(fusion)
+    outputs = (o.name for o in rows.operands if o.is_output)
+    b.do(*(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL) for name in outputs))
+    values = {"yes": costly_values, "all": repeated_values}
+    kept = {word: sorted(values[word](b, rows.folded, len(rows.shape))) for word, is_able in offered.items() if is_able}
+    return {word: tuple(b.tensor(name).dtype.nbytes for name in names) for word, names in kept.items()}
 
 
 def _online_passes(fusion: Fusion, rows: RowShape) -> int:

@@ -27,7 +27,7 @@ from search.space.schedulers.brought_space import stage_depth
 from search.space.schedulers.pointwise_body import cache_registers, inline_body
 from search.space.schedulers.product_facts import ProductShape, product_shape
 from search.space.schedulers.product_operands import K
-from search.space.schedulers.product_tiles import Brought, Tiles
+from search.space.schedulers.product_tiles import BroughtTiles, Tiles
 from search.space.schedulers.thread_product_space import WORD_ELEMS, thread_product_space
 from search.space.space import Space
 
@@ -60,7 +60,7 @@ class ThreadProduct:
         shape = product_shape(b.sf)
         assert isinstance(shape, ProductShape), "refused fusions have no points"
         sides, tv, more = {side.name: side for side in shape.sides}, shape.tensor, shape.tensors[1:]
-        brought = Brought(p["load"], ((P.TIDY, p["threads_down"]), (P.TIDX, p["threads_across"])))
+        brought = BroughtTiles(p["load"], ((P.TIDY, p["threads_down"]), (P.TIDX, p["threads_across"])))
         loaded, registers = cache_registers(b)
         beside = [name for name in loaded if name not in sides]
         for name in sides:

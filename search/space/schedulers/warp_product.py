@@ -36,7 +36,7 @@ from search.space.schedulers.brought_space import stage_depth
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
 from search.space.schedulers.product_operands import K, ProductOperand
-from search.space.schedulers.product_tiles import Brought, Tiles
+from search.space.schedulers.product_tiles import BroughtTiles, Tiles
 from search.space.schedulers.warp_product_space import warp_product_space
 from search.space.space import Space
 
@@ -82,7 +82,7 @@ class _WarpProductTrace:
         self.nbytes = found.dtype.nbytes
         p = self.point
         threads = ((P.TIDZ, p["warps_down"]), (P.TIDY, p["warps_across"]), (P.TIDX, WARP_THREADS))
-        self.brought = Brought(p["load"], threads)
+        self.brought = BroughtTiles(p["load"], threads)
         self.down = p["tile_rows"] // MMA_SYNC_ROWS // p["warps_down"]
         self.across = p["tile_columns"] // MMA_SYNC_COLUMNS // p["warps_across"]
 

@@ -25,7 +25,7 @@ from search.space.space import Space
 
 TILE_ROWS = (16, 32, 64, 128, 256)
 TILE_COLUMNS = (8, 16, 32, 64, 96, 128, 192, 256)
-WARPS = (1, 2, 4)
+WARP_COUNTS = (1, 2, 4)
 _LEFT_WORDS, _RIGHT_WORDS = 4, 2
 """Registers of a lane for the operands of one instruction (PTX ISA, mma: fragments of A and B)."""
 
@@ -49,7 +49,7 @@ def warp_product_space(fusion: Fusion, arch: Arch) -> Space | str:
         return why
     warps = ("warps_down", "warps_across")
     f = BroughtFacts(shape, arch, warps, lambda down, across: down * across * WARP_THREADS, (TILE_ROWS, TILE_COLUMNS))
-    knobs = (*f.knobs((1, 2, 4, 8, 16)), *(Knob(name, WARPS) for name in warps), math_knob(fusion))
+    knobs = (*f.knobs((1, 2, 4, 8, 16)), *(Knob(name, WARP_COUNTS) for name in warps), math_knob(fusion))
     space = Space("warp_product", knobs, (*_warps(f), *f.constraints())).reachable
     if len(shape.tensors) > 1 and not space.has_legal:
         return f"{len(shape.tensors)} products at once, too much for the registers of threads"

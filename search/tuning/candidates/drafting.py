@@ -23,7 +23,7 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.collecting import collect_rarely
 from search.tuning.candidates.draft import Draft, Drafting, DraftSubject
 from search.tuning.failing import Failure
-from search.tuning.timeline import Span, Stage, Timeline
+from search.tuning.timeline import SearchStage, Span, Timeline
 from search.tuning.trial import TrialState
 
 _R = TypeVar("_R")
@@ -204,14 +204,14 @@ class Drafts:
         if self._pool.is_up:
             return self._pool.submit(self._draft, candidate)
         ended: Future[Draft | Failure] = Future()
-        with self._timeline.span(Stage.DRAFTING):
+        with self._timeline.span(SearchStage.DRAFTING):
             ended.set_result(self._here.draft(candidate))
         return ended
 
     def _times(self, candidate: Candidate) -> list[float] | None:
         """By a child: runs in a thread of the pool."""
         try:
-            times: Any = self._asked(_Asked(self._pickled, candidate, is_whole=False), Stage.RANKING)
+            times: Any = self._asked(_Asked(self._pickled, candidate, is_whole=False), SearchStage.RANKING)
         except ChildTimedOut:
             return None
         except ChildError:
@@ -222,7 +222,7 @@ class Drafts:
     def _draft(self, candidate: Candidate) -> Draft | Failure:
         """By a child: runs in a thread of the pool."""
         try:
-            drafted: Any = self._asked(_Asked(self._pickled, candidate, is_whole=True), Stage.DRAFTING)
+            drafted: Any = self._asked(_Asked(self._pickled, candidate, is_whole=True), SearchStage.DRAFTING)
         except ChildTimedOut as late:
             why = f"Generating it takes more than {late.timeout_s:g} s. Unroll less."
             return Failure(TrialState.UNSUPPORTED, why)
@@ -231,7 +231,7 @@ class Drafts:
         found: Draft | Failure = drafted
         return found
 
-    def _asked(self, asked: _Asked, stage: Stage) -> Any:
+    def _asked(self, asked: _Asked, stage: SearchStage) -> Any:
         """What a child answers: of a draft, the one that ranked the candidate, if it is idle. Raises ChildError, and
         what the handler raised."""
         answered, child = self._pool.ask(asked, self._ranked_by.pop(asked.candidate, None))

@@ -37,7 +37,7 @@ _GROWN = 4
 """Of so many of the fastest known points of a part the neighbours are added at a time."""
 
 
-class Part:
+class LaunchPoints:
     """The points of one launch, as rows of the whole space: `columns` are the launch's own, others are anybody's."""
 
     def __init__(self, space: Space, columns: Sequence[int], rows: Rows) -> None:
@@ -134,7 +134,7 @@ class Field:
 
     name: str
     space: Space
-    parts: list[Part]
+    parts: list[LaunchPoints]
     exact: list[Scored] = field(default_factory=list)
     _seen: set[bytes] = field(default_factory=set)
 
@@ -144,11 +144,11 @@ class Field:
         rows = settled_rows(space, space.draw(DRAWS * n, seed))
         launches = sorted({knob.name.partition(".")[0] for knob in space.knobs if "." in knob.name}, key=int)
         if not launches:
-            return cls(name, space, [Part(space, range(len(space.knobs)), rows)])
+            return cls(name, space, [LaunchPoints(space, range(len(space.knobs)), rows)])
         shared = [i for i, knob in enumerate(space.knobs) if "." not in knob.name]
         rows[:, shared] = rows[:1, shared]
         owns = ([i for i, k in enumerate(space.knobs) if k.name.partition(".")[0] == launch] for launch in launches)
-        return cls(name, space, [Part(space, [*shared, *own], rows) for own in owns])
+        return cls(name, space, [LaunchPoints(space, [*shared, *own], rows) for own in owns])
 
     @property
     def kinds(self) -> int:

@@ -35,6 +35,8 @@ from compiler.lower.kernel_ir import (
     MatrixStore,
     Opaque,
     RemoteStore,
+    ScanLanes,
+    ScanRun,
     SharedLoad,
     SharedStore,
     Shuffle,
@@ -66,6 +68,7 @@ from tests.mutants.machine.bulk import Boxes, run_of
 from tests.mutants.machine.lanes import Fault, Flags, Grid, NoKernel, Offsets
 from tests.mutants.machine.memory import GlobalTensor, SharedMemory, poisoned
 from tests.mutants.machine.numbers import NUMPY, Array, computed, converted, first_of, folded, literal_of
+from tests.mutants.machine.scans import over_lanes, running_sums
 
 MAX_STATEMENTS = 40_000
 """Executed by one launch: small kernels need hundreds to thousands, a wrong trip count many more."""
@@ -165,6 +168,14 @@ class Executor:
                 self.write(s.target, 0, self.whole(s, lanes), lanes)
             case Shuffle():
                 self.shuffle(s, lanes)
+            case ScanLanes():
+                self.scan_lanes(s, lanes)
+            case ScanRun():
+                start, elements = self.read(s.running, lanes), [self.read(s.source, lanes, i) for i in range(s.width)]
+                sums = running_sums(start, elements, s.running.dtype)
+                for i in range(s.width):
+                    self.write(s.target, i, sums[i if s.is_exclusive else i + 1], lanes)
+                self.write(s.running, 0, sums[-1], lanes)
             case RemoteStore():
                 self.remote_store(s, lanes)
             case Convert():
@@ -193,7 +204,7 @@ class Executor:
             ):
                 pass
             case _:
-                raise NotImplementedError(f"{s}: tensor memory, which the emulator knows")
+                raise NotImplementedError(f"{s}: tensor memory and products, which the emulator knows")
 
     # Control ---------------------------------------------------------------------------------------------------------
 
@@ -288,6 +299,13 @@ class Executor:
             for element in range(s.elems):
                 values = self.array(s.name)[element].copy()
                 self.write_at(s.name, element, folded(s.kind, values, values[:, other], s.dtype), lanes)
+
+    def scan_lanes(self, s: ScanLanes, lanes: Flags | None) -> None:
+        first, *others = (self.read(s.source, lanes, i) for i in range(s.width))
+        own = running_sums(first, others, s.source.dtype)[-1]
+        before, total = over_lanes(own, self.grid.each(s.lane, self.loops), s.lanes, s.source.dtype)
+        self.write(s.before, 0, before, lanes)
+        self.write(s.total, 0, total, lanes)
 
     # Memory ----------------------------------------------------------------------------------------------------------
 

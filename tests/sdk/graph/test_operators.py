@@ -161,6 +161,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "chunk and unbind": (lambda x: (x.chunk(2, 1)[1] + 1, x.unbind(0)[2] * 2), X),
     "roll": (lambda x: x.roll(2, 1), X),
     "repeat": (lambda x: x.repeat(2, 3), X),
+    "repeat of one dimension of six": (lambda x: x.repeat(1, 1, 3, 1, 2, 1, 1), X[None, None, :, None, :, None]),
+    "repeat of nothing": (lambda x: x.repeat(1, 1) + 1, X),
     "tril": (torch.tril, X),
     "nearest upsampling": (lambda x: F.interpolate(x, scale_factor=2) + 1, BOX),
     "pixel shuffle": (lambda x: F.pixel_shuffle(x, 2) * 2, floats(1, 8, 2, 3)),

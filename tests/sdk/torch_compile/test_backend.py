@@ -50,10 +50,13 @@ def a_step(run: Callable[..., Any], module: nn.Module, inputs: tuple[torch.Tenso
 
 
 IN_BF16 = ("llama", "vit", "convnext")
-"""Models that the ordinary run has in bf16 too: rotations and gates, attention of pictures, norms of channels."""
+"""Models that the ordinary run has in bf16, and all others in f32: rotations and gates, attention of pictures, norms of
+channels."""
 
 _STEPS = [
-    pytest.param(name, dtype, id=f"{name}-{word}", marks=() if word == "f32" or name in IN_BF16 else pytest.mark.long)
+    pytest.param(
+        name, dtype, id=f"{name}-{word}", marks=() if (word == "bf16") == (name in IN_BF16) else pytest.mark.long
+    )
     for name in MODELS
     for word, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16))
 ]
@@ -209,6 +212,20 @@ def test_torch_finds_the_backend_by_its_entry_point() -> None:
     from fusetune.torch_compile import backend as ours
 
     assert found is ours
+
+
+def test_a_backend_that_is_named_has_inductor_ready_where_it_is_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import async_compile
+
+    from fusetune.torch_compile import entry
+    from fusetune.torch_compile.options import CompileOptions
+
+    started = []
+    monkeypatch.setattr(async_compile, "maybe_warm_pool", lambda: started.append(1))
+    for host in ("eager", "inductor"):
+        monkeypatch.setattr(CompileOptions, "host", host)
+        entry.get_ready()
+    assert started == [1]
 
 
 def test_stances_work() -> None:

@@ -46,6 +46,10 @@ def serve_broken(why: str) -> Callable[[Any], Any]:
     return handler_of(Broken(why))
 
 
+def serve_nothing(init: None) -> Callable[[Any], Any]:
+    raise NoDevice("nothing there", "Plug one in.")
+
+
 class BrokenEager(FakeBackend):
     """Measures kernels as the fake device does; its baseline breaks the process, or answers without a time."""
 

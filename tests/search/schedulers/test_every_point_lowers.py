@@ -107,6 +107,23 @@ def copy_between_online_folds() -> Fusion:
     return from_wire([tensor("x", (8, 128), "i32")], ops, "y", "l")
 
 
+def softmax_of_signs() -> Fusion:
+    """Along rows. The signs, bytes, are stored as well."""
+    shape = (8, 1000)
+    ops = [
+        op("sign", "g", "x"),
+        cast("g", "f"),
+        fold("amax", "f", "m", 1, keepdim=True),
+        expand("m", "b", shape, 0, 1),
+        op("sub", "d", "f", "b"),
+        op("exp", "e", "d"),
+        fold("sum", "e", "s", 1, keepdim=True),
+        expand("s", "t", shape, 0, 1),
+        op("div", "y", "e", "t"),
+    ]
+    return from_wire([tensor("x", shape, "i8")], ops, "g", "y")
+
+
 ONCE_REFUSED = {
     "operand-beside-columns": operand_beside_columns(),
     "expanded-rows": expanded_rows(),
@@ -148,10 +165,17 @@ def test_every_point_of_these_lowers(name: str) -> None:
     assert refused(ONCE_REFUSED[name], 8, seed=5) == []
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-def test_every_point_that_keeps_part_of_what_a_pass_reads_lowers(dim: int) -> None:
-    """e goes to tensor memory, and c, which it is made of, is read before it and after."""
-    assert refused_in_tmem(spread((200, 512), dim), 4, seed=5) == []
+ONCE_REFUSED_IN_TMEM = {
+    "a-part-of-what-a-pass-over-columns-reads": spread((200, 512), 0),
+    "a-part-of-what-a-pass-over-rows-reads": spread((200, 512), 1),
+    "bytes-that-are-stored-as-well": softmax_of_signs(),
+}
+"""Of `spread`, e goes to tensor memory, and c, which it is made of, is read before it and after."""
+
+
+@pytest.mark.parametrize("name", ONCE_REFUSED_IN_TMEM)
+def test_every_point_of_these_lowers_with_tensor_memory(name: str) -> None:
+    assert refused_in_tmem(ONCE_REFUSED_IN_TMEM[name], 4, seed=5) == []
 
 
 @pytest.mark.parametrize(("limits", "seeds"), [("tiny", 10), ("small", 3), ("large", 1)])

@@ -14,6 +14,9 @@ from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, Loop
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
+from compiler.wire import bind
+from fusetune import FusionBuilder
+from fusetune.wire import parse_binding
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
 from search.space.groups import SWEPT
@@ -174,3 +177,13 @@ WIDTHS = [
 def test_each_operand_is_loaded_in_the_widest_words_that_it_takes(fusion: Any, view: str, widths: Any) -> None:
     made = generated("flat", fusion, view=view, vector=max(widths.values()))
     assert {s.tensor: s.width for s in loads(made)} == widths
+
+
+@pytest.mark.parametrize("strides", [None, (9 * 999, 9)], ids=["dense", "apart"])
+def test_many_bytes_that_threads_move_one_by_one_have_points(strides: tuple[int, int] | None) -> None:
+    """All threads of an SM together ask for less than it can have on its way."""
+    f = FusionBuilder()
+    x = f.input("x", (70_000, 999), "u8")
+    f.output(f.flip(f.minimum(x, 11), (1,)), strides=strides)
+    fusion = bind(f.build(), parse_binding({}))
+    assert FLAT.space(fusion, HOPPER).sample(1, seed=1)

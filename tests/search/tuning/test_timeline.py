@@ -7,11 +7,11 @@ import json
 import pytest
 
 from compiler.child import StartUp
-from fusetune.wire.service import TimelineView
-from search.tuning.timeline import GPU, MAIN, Span, Stage, Timeline, taken
+from fusetune.wire.timeline import TimelineView
+from search.tuning.timeline import GPU, MAIN, SearchStage, Span, Timeline, taken
 
 
-def timeline(*spans: tuple[Stage, str, float, float, float]) -> Timeline:
+def timeline(*spans: tuple[SearchStage, str, float, float, float]) -> Timeline:
     """One that began at second 100."""
     told = Timeline(100.0)
     told.add(*(Span(stage, process, 100.0 + begun, 100.0 + ended, cpu) for stage, process, begun, ended, cpu in spans))
@@ -20,23 +20,23 @@ def timeline(*spans: tuple[Stage, str, float, float, float]) -> Timeline:
 
 def test_spans_of_one_stage_and_process_add_up_in_the_order_of_stages() -> None:
     told = timeline(
-        (Stage.DRAFTING, "draft-1", 3.0, 3.5, 0.4),
-        (Stage.DRAFTING, "draft-0", 2.0, 3.0, 0.5),
-        (Stage.IMPORTS, MAIN, 0.0, 1.0, 0.9),
-        (Stage.DRAFTING, "draft-0", 1.0, 2.0, 0.25),
+        (SearchStage.DRAFTING, "draft-1", 3.0, 3.5, 0.4),
+        (SearchStage.DRAFTING, "draft-0", 2.0, 3.0, 0.5),
+        (SearchStage.IMPORTS, MAIN, 0.0, 1.0, 0.9),
+        (SearchStage.DRAFTING, "draft-0", 1.0, 2.0, 0.25),
     ).record()
     assert [(one.stage, one.process, one.spans) for one in told.spent] == [
-        (Stage.IMPORTS, MAIN, 1),
-        (Stage.DRAFTING, "draft-0", 2),
-        (Stage.DRAFTING, "draft-1", 1),
+        (SearchStage.IMPORTS, MAIN, 1),
+        (SearchStage.DRAFTING, "draft-0", 2),
+        (SearchStage.DRAFTING, "draft-1", 1),
     ]
     drafts = told.spent[1]
     assert (drafts.begun_s, drafts.ended_s, drafts.wall_s, drafts.cpu_s) == (1.0, 3.0, 2.0, 0.75)
 
 
 def test_what_ended_before_it_began_is_left_out() -> None:
-    told = timeline((Stage.IMPORTS, GPU, -9.0, -1.0, 3.0), (Stage.LIMITS, GPU, -1.0, 1.0, 0.5))
-    assert [one.stage for one in told.record().spent] == [Stage.LIMITS]
+    told = timeline((SearchStage.IMPORTS, GPU, -9.0, -1.0, 3.0), (SearchStage.LIMITS, GPU, -1.0, 1.0, 0.5))
+    assert [one.stage for one in told.record().spent] == [SearchStage.LIMITS]
 
 
 @pytest.mark.parametrize(
@@ -51,25 +51,25 @@ def test_what_ended_before_it_began_is_left_out() -> None:
 def test_idle_is_what_is_left_of_the_time_from_the_first_cubin(
     cubin: float | None, busy: list[tuple[float, float]], idle: float | None
 ) -> None:
-    told = timeline(*([] if cubin is None else [(Stage.COMPILING, "compilers", cubin - 1, cubin, 1.0)]))
+    told = timeline(*([] if cubin is None else [(SearchStage.COMPILING, "compilers", cubin - 1, cubin, 1.0)]))
     told._busy += busy
     assert told.record().gpu_idle == idle
 
 
 def test_spans_are_taken_here_in_threads_and_in_children() -> None:
     told = Timeline()
-    with told.span(Stage.RANKING), told.measuring():
+    with told.span(SearchStage.RANKING), told.measuring():
         pass
     spans: list[Span] = []
-    with pytest.raises(ValueError, match="kernel"), taken(Stage.VERIFYING, spans):
+    with pytest.raises(ValueError, match="kernel"), taken(SearchStage.VERIFYING, spans):
         raise ValueError("kernel")
     told.add(*spans, Span.of_start("draft-0", StartUp(told.began_s, told.began_s + 1.0, 0.5)))
     found = {one.stage: one.process for one in told.record().spent}
-    assert found == {Stage.IMPORTS: "draft-0", Stage.RANKING: MAIN, Stage.VERIFYING: GPU}
+    assert found == {SearchStage.IMPORTS: "draft-0", SearchStage.RANKING: MAIN, SearchStage.VERIFYING: GPU}
 
 
 def test_the_record_is_what_the_service_answers_and_a_table() -> None:
-    told = timeline((Stage.COMPILING, "compilers", 1.0, 2.0, 0.98765), (Stage.TIMING, GPU, 2.0, 3.0, 0.1))
+    told = timeline((SearchStage.COMPILING, "compilers", 1.0, 2.0, 0.98765), (SearchStage.TIMING, GPU, 2.0, 3.0, 0.1))
     told._busy.append((2.0, 3.0))
     record = told.record()
     view = TimelineView.model_validate_json(json.dumps(record.to_json()))

@@ -86,6 +86,8 @@ class Generated:
 class Compiled:
     source: str
     seconds: float = 0.25
+    cpu_seconds: float = 0.2
+    log: str = ""
 
 
 class Compiler:

@@ -116,6 +116,40 @@ def test_what_is_stored_is_what_a_worker_can_bind_again(service: World) -> None:
     assert binding_hash(graph, bound) == view["binding"]
 
 
+def test_a_provisional_kernel_answers_who_wants_the_first_and_others_join_its_search(service: World) -> None:
+    view = opened(service, {**REQUEST, "want": "first"})
+    assert (view["want"], view["first"]) == ("first", None)
+    kernel = service.kernel(provisional={"at_most": 0.25, "expected": 0.02, "error": 0.04})
+    joined = opened(service)
+    assert (joined["id"], joined["want"]) == (view["id"], "first")
+    answer = service.post({**REQUEST, "want": "first"})
+    assert answer.status_code == 200
+    assert (answer.json()["id"], answer.json()["provisional"]["at_most"]) == (kernel.id, 0.25)
+    key = {"fingerprint": kernel.fingerprint, "binding": kernel.binding, "card": "H200"}
+    asked = [{"keys": [key]}, {"keys": [key], "want": "first"}]
+    found = [service.client.post("/v1/kernels/lookup", json=body).json()["kernels"][0] for body in asked]
+    assert found[0] is None
+    assert found[1]["id"] == kernel.id
+    assert service.client.get("/v1/kernels").json()["items"] == []
+
+
+def test_who_joins_may_want_the_first_kernel(service: World) -> None:
+    assert opened(service)["want"] == "best"
+    assert opened(service, {**REQUEST, "want": "first"})["want"] == "first"
+    check(service.post({**REQUEST, "want": "any"}), 422, "invalid-request", "want")
+
+
+def test_a_search_has_enough_once_all_have_who_wait_for_it(service: World) -> None:
+    near, nearer = {"within_floor": 0.1, "improvement": 0.01}, {"within_floor": 0.05}
+    assert opened(service, {**REQUEST, "enough": near})["enough"] == near
+    joined = opened(service, {**REQUEST, "enough": nearer})
+    assert joined["enough"] == {"within_floor": 0.05, "improvement": None}
+    assert opened(service)["enough"] is None
+    assert opened(service, {**REQUEST, "enough": near})["enough"] is None
+    check(service.post({**REQUEST, "enough": {}}), 422, "invalid-request", "enough")
+    check(service.post({**REQUEST, "enough": {"improvement": -1}}), 422, "invalid-request", "enough.improvement")
+
+
 def test_an_equal_request_in_other_words_joins(service: World) -> None:
     first = opened(service)
     assert opened(service, RENAMED)["id"] == first["id"]
@@ -520,7 +554,18 @@ def test_a_space_is_counted(service: World) -> None:
     (space,) = view["schedulers"]
     assert (space["scheduler"], list(view["not_applicable"])) == (
         "flat",
-        ["tile2d", "row", "column", "inner_outer", "chunks", "scan", "launches"],
+        [
+            "tile2d",
+            "row",
+            "column",
+            "inner_outer",
+            "chunks",
+            "scan",
+            "product",
+            "warp_product",
+            "thread_product",
+            "launches",
+        ],
     )
     assert 0 < space["legal"] < space["points"]
     assert len(space["samples"]) == 2

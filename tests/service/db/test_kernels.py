@@ -42,6 +42,12 @@ EMULATED = {"correct": "verified_emulated", "time": "predicted", "median_us": No
         pytest.param({"verifier": 1}, EMULATED, True, id="emulated-over-a-gpu-of-an-older-verifier"),
         pytest.param({}, {"verifier": 1, "median_us": 1.0}, False, id="faster-but-of-an-older-verifier"),
         pytest.param({"verifier": VERIFIER + 1}, {"median_us": 99.0}, False, id="slower-than-one-of-a-newer-verifier"),
+        pytest.param({"provisional": {}}, {"median_us": 99.0}, True, id="slower-than-a-provisional-one"),
+        pytest.param({"median_us": 99.0}, {"provisional": {}}, False, id="faster-but-provisional"),
+        pytest.param({"provisional": {}}, {"provisional": {}, "median_us": 9.0}, True, id="faster-of-two-provisional"),
+        pytest.param(
+            {"provisional": {}}, {"provisional": {}, "median_us": 11.0}, False, id="slower-of-two-provisional"
+        ),
     ],
 )
 def test_which_kernel_answers(
@@ -59,6 +65,19 @@ def test_which_kernel_answers(
         assert current.id == answer.id
         assert session.query(KernelRow).count() == 2, "the other one is kept, superseded"
         assert session.query(KernelRow).where(KernelRow.superseded_at.is_(None)).count() == 1
+
+
+def test_a_provisional_kernel_answers_who_takes_it_until_its_search_has_ended_with_it(database: Database) -> None:
+    with database.write() as session:
+        key = posted(session)
+        kernels.publish(session, kernel(session, key, b"first", provisional={"at_most": 0.2}))
+        assert kernels.current_many(session, [key]) == {}
+        assert kernels.current_many(session, [key], provisional=True)[key].provisional == {"at_most": 0.2}
+        assert not kernels.page(session, None, 10).rows
+    with database.write() as session:
+        kernels.publish(session, kernel(session, key, b"first"))
+    with database.read() as session:
+        assert kernels.current_many(session, [key])[key].provisional is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from alembic import command
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
 from service.db import kernels, migrate, trials, tunings
@@ -22,11 +22,15 @@ from service.db.models import Base, KernelRow
 from tests.service.db.rows import at_once, kernel, opened, posted, tuning
 
 ROOT = Path(__file__).parents[3]
+HEAD = migrate.head()
+NEXT = f"{int(HEAD) + 1:04}"
+"""Of a version that does not exist yet."""
+
 SECOND = """
 import sqlalchemy as sa
 from alembic import op
 
-revision, down_revision = "0005", "0004"
+revision, down_revision = "{revision}", "{before}"
 
 def upgrade() -> None:
     with op.batch_alter_table("tunings") as batch:
@@ -40,12 +44,17 @@ def downgrade() -> None:
 """
 
 
+def _second(more: str = "") -> str:
+    """The text of the migration to `NEXT`."""
+    return SECOND.format(revision=NEXT, before=HEAD, more=more)
+
+
 @pytest.fixture
 def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The migrations of a later version: one more than there are. The folder's name would trip a parser."""
     folder = tmp_path / "50%(off)s of it"
     shutil.copytree(migrate.FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "0005_second.py").write_text(SECOND.format(more=""))
+    (folder / "versions" / f"{NEXT}_second.py").write_text(_second())
     monkeypatch.setattr(migrate, "FOLDER", folder)
     return folder
 
@@ -53,9 +62,9 @@ def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_empty_database_gets_the_tables_of_the_models(empty: Database) -> None:
     assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == (None, False, "empty")
     assert migrate.upgrade(empty) is None
-    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == ("0004", True, "current")
+    assert (migrate.current(empty), migrate.is_current(empty), migrate.standing(empty)) == (HEAD, True, "current")
     assert migrate.check(empty) == []
-    assert migrate.upgrade(empty) == migrate.head() == "0004"
+    assert migrate.upgrade(empty) == HEAD
     migrate.ensure_ready(empty)
 
 
@@ -161,7 +170,7 @@ def assert_drift(database: Database, change: str, line: str) -> None:
 
 def test_many_threads_upgrade_once(empty: Database) -> None:
     before = at_once(6, lambda _: migrate.upgrade(empty))
-    assert sorted(before, key=str) == ["0004"] * 5 + [None]
+    assert sorted(before, key=str) == [HEAD] * 5 + [None]
     assert migrate.check(empty) == []
 
 
@@ -258,29 +267,30 @@ def test_points_have_the_knob_names_of_today(
 ) -> None:
     """0004: kernels and trials of tiles, there and back."""
     migrate.upgrade(empty)
-    migrate.downgrade(empty, "0003")
     with empty.write() as session:
         opened(session)
         row = kernel(session, posted(session))
         row.scheduler, row.point = scheduler, old
         session.add(row)
         id = row.id
-    for step, wanted in ((migrate.upgrade, new or old), (lambda db: migrate.downgrade(db, "0003"), old)):
+
+    def back(db: Database) -> None:
+        migrate.downgrade(db, "0003")
+
+    for step, wanted in ((back, old), (migrate.upgrade, new or old), (back, old)):
         step(empty)
         with empty.read() as session:
-            found = session.get(KernelRow, id)
-            assert found is not None
-            assert found.point == wanted
+            assert session.scalar(select(KernelRow.point).where(KernelRow.id == id)) == wanted
 
 
 def test_a_database_behind_is_not_used(database: Database, later: Path) -> None:
     assert (migrate.standing(database), migrate.is_current(database)) == ("behind", False)
     with pytest.raises(DatabaseFault) as caught:
         migrate.ensure_ready(database)
-    assert "is at revision 0004, this version needs 0005" in str(caught.value)
+    assert f"is at revision {HEAD}, this version needs {NEXT}" in str(caught.value)
     where = f" --database-url {database.url}" if database.engine.dialect.name == "sqlite" else ""
     assert f"`python -m service db upgrade{where}`" in str(caught.value)
-    assert migrate.current(database) == "0004"
+    assert migrate.current(database) == HEAD
 
 
 def test_a_database_ahead_is_neither_used_nor_changed(
@@ -290,9 +300,9 @@ def test_a_database_ahead_is_neither_used_nor_changed(
     monkeypatch.undo()
     assert migrate.standing(empty) == "ahead"
     for use in (migrate.ensure_ready, migrate.upgrade):
-        with pytest.raises(DatabaseFault, match=r"is at revision 0005, made by a newer version .* \(0004\)"):
+        with pytest.raises(DatabaseFault, match=rf"is at revision {NEXT}, made by a newer version .* \({HEAD}\)"):
             use(empty)
-    assert migrate.current(empty) == "0005"
+    assert migrate.current(empty) == NEXT
 
 
 @pytest.mark.parametrize(
@@ -318,17 +328,17 @@ def test_a_database_of_somebody_else_is_left_alone(empty: Database, statements: 
 
 
 def test_an_upgrade_that_fails_changes_nothing(database: Database, later: Path) -> None:
-    (later / "versions" / "0005_second.py").write_text(SECOND.format(more="    op.execute('nonsense')"))
+    (later / "versions" / f"{NEXT}_second.py").write_text(_second("    op.execute('nonsense')"))
     with pytest.raises(DatabaseFault):
         migrate.upgrade(database)
-    assert migrate.current(database) == "0004"
+    assert migrate.current(database) == HEAD
     assert "extra" not in {column["name"] for column in inspect(database.engine).get_columns("tunings")}
     assert tunings_referred(database)
 
 
 def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path) -> None:
     """On SQLite the table is made anew: rows that refer to it, and the index over active tunings, must survive that."""
-    second = later / "versions" / "0005_second.py"
+    second = later / "versions" / f"{NEXT}_second.py"
     waiting = second.read_text()
     second.unlink()
     migrate.upgrade(empty)
@@ -337,8 +347,8 @@ def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path)
         kernel_row = kernel(session, posted(session), tuning_id=id)
         session.add(kernel_row)
     second.write_text(waiting)
-    assert migrate.upgrade(empty) == "0004"
-    assert migrate.current(empty) == "0005"
+    assert migrate.upgrade(empty) == HEAD
+    assert migrate.current(empty) == NEXT
     with empty.write() as session:
         assert tunings.open_or_join(session, tuning(posted(session)))[0].id == id
     with pytest.raises(IntegrityError), empty.write() as session:
@@ -350,8 +360,8 @@ def test_an_upgrade_keeps_rows_and_partial_indexes(empty: Database, later: Path)
         "tunings.note: nullable is True, expected False",
         "tunings: column extra is not ours",
     ]
-    migrate.downgrade(empty, "0004")
-    assert migrate.current(empty) == "0004"
+    migrate.downgrade(empty, HEAD)
+    assert migrate.current(empty) == HEAD
 
 
 def tunings_referred(database: Database) -> bool:

@@ -99,3 +99,19 @@ def test_a_ring_between_two_pauses_ends_the_next() -> None:
     assert stop.wait(timeout=DEADLINE_S) is False
     assert time.monotonic() - begun < DEADLINE_S
     assert stop.wait(timeout=0.0) is False
+
+
+def test_rings_that_come_later_end_pauses_one_after_the_other_until_it_is_closed() -> None:
+    stop = threading.Event()
+    waker = Waker([stop])
+    assert stop.wait(timeout=0.0) is False
+    waker.ring_later([0.0, 0.001])
+    for _ in range(2):
+        begun = time.monotonic()
+        assert stop.wait(timeout=DEADLINE_S) is False
+        assert time.monotonic() - begun < DEADLINE_S
+    waker.close()
+    waker.ring_later([0.0])
+    waker.ring()
+    assert stop.wait(timeout=DEADLINE_S) is False
+    assert stop.wait(timeout=0.05) is False

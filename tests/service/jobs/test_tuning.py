@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -36,6 +36,7 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import Ranked
 from search.tuning.ending import not_run
+from search.tuning.first import FirstKernel
 from search.tuning.leaders import Winner
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import Ending, SearchOutcome
@@ -121,10 +122,10 @@ class Bench:
     budgets: list[Budget] = field(default_factory=list)
 
     def tune_on(
-        self, gpu: Any, plan: Any, log: Any, budget: Budget, *args: Any, on_open: Any, **kwargs: Any
+        self, gpu: Any, plan: Any, log: Any, budget: Budget, *args: Any, baseline: Any, **kwargs: Any
     ) -> SearchOutcome:
         self.budgets.append(budget)
-        on_open(gpu.device)
+        baseline(gpu.device)
         return self.search(log=log, **kwargs)
 
     def tunings(self) -> TuningJobs:
@@ -172,6 +173,47 @@ def test_a_winner_is_published(bench: Bench) -> None:
         (audit,) = session.scalars(select(AuditRow)).all()
     assert KernelArtifact.model_validate_json(content) == winner(12.5).artifact
     assert (audit.actor, audit.action, audit.subject) == ("worker:w0", "kernel.published", kernel.id)
+
+
+def test_the_first_kernel_is_served_before_the_search_has_ended(bench: Bench) -> None:
+    """What answers is provisional until then, and gives way to what the search ends with, even to a slower one."""
+    at_first: list[TuningRow | KernelRow] = []
+
+    def search(early: FirstKernel, **_: Any) -> SearchOutcome:
+        assert early.is_wanted()
+        early.publish(replace(winner(12.0), trial=replace(winner(12.0).trial, predicted_us=11.0)), 10.0)
+        at_first.extend([bench.site.tuning(tuning_id), *bench.kernels()])
+        return SearchOutcome(winner(12.5, 1), (), "budget")
+
+    bench.search = search
+    tuning_id = bench.site.post(hand_over=False)
+    with bench.site.db.write() as session:
+        tunings.extend(session, tuning_id, 1.0, None, want="first")
+    row = bench.run(tuning_id)
+    running, provisional = at_first
+    assert isinstance(running, TuningRow)
+    assert isinstance(provisional, KernelRow)
+    assert (running.state, running.first_kernel_id, running.kernel_id) == ("running", provisional.id, None)
+    assert provisional.provisional is not None
+    assert row.floor_us is not None
+    assert provisional.provisional["at_most"] == pytest.approx(1 - row.floor_us / 12.0)
+    assert provisional.provisional["expected"] == pytest.approx(1 / 11)
+    (current,) = [kernel for kernel in bench.kernels() if kernel.superseded_at is None]
+    assert (current.id, current.median_us, current.provisional) == (row.kernel_id, 12.5, None)
+
+
+def test_a_kernel_that_a_search_ended_with_stays_while_another_one_searches(bench: Bench) -> None:
+    bench.search = wins(12.5)
+    known = bench.run(bench.site.post(hand_over=False)).kernel_id
+
+    def search(early: FirstKernel, **_: Any) -> SearchOutcome:
+        early.publish(winner(9.0), None)
+        return SearchOutcome(None, (), "budget")
+
+    bench.search = search
+    row = bench.run(bench.site.post(hand_over=False))
+    (current,) = [kernel for kernel in bench.kernels() if kernel.superseded_at is None]
+    assert current.id == known == row.first_kernel_id
 
 
 @pytest.mark.parametrize(

@@ -189,16 +189,20 @@ def _flip(w: Writing, node: Node, a: Any) -> Value:
 
 @row(aten.repeat.default)
 def _repeat(w: Writing, node: Node, a: Any) -> Value:
-    """Every dimension behind a new one, of as many places as it is repeated."""
+    """Every dimension that is repeated behind a new one, of as many places as that is; one of size 1 expands."""
 
     def made(source: Tensor, shape: tuple[Size, ...]) -> Value:
         times = [known(n) for n in a.repeats]
         if any(n is None for n in times):
             w.refuse(node, "repeating by sizes that are no numbers")
-        own: list[Size] = [*[1] * (len(times) - len(source.shape)), *source.shape]
-        wide = [size for n, m in zip(times, own, strict=True) for size in (n or 0, m)]
-        found = w.f.broadcast_to(source, wide, [2 * i + 1 for i in range(len(times) - len(source.shape), len(times))])
-        return w.f.reshape(found, shape)
+        new = len(times) - len(source.shape)
+        wide: list[Size] = [n or 0 for n in times[:new]]
+        dims: list[int] = []
+        for n, size in zip(times[new:], source.shape, strict=True):
+            wide += [size] if n == 1 else [n or 0] if size == 1 else [n or 0, size]
+            dims.append(len(wide) - 1)
+        found = w.f.broadcast_to(source, wide, dims)
+        return found if found.shape == shape else w.f.reshape(found, shape)
 
     return moved(w, node, a.self, None, made)
 

@@ -152,17 +152,21 @@ class SizedGraph:
             self._look()
         choices = list(self.choices.values())
         self.asking.wait(choices, self.options.budget_s)
-        for _ in range(2 * len(choices)):
-            while any(choice.state == "timing" for choice in choices):
-                if self.device.type == "cuda":
-                    torch.cuda.synchronize(self.device)
-                for choice in choices:
-                    choice.settle(self.host.source())
+        for _ in range(1 + len(choices)):  # code to time beside is made for all, then each is timed
             self._time_one()
             self.host.background.wait()
+            self._timed(choices)
         if (wanted := self._wanted()) != self._running():
             self._compile(wanted)
             self._swap()
+
+    def _timed(self, choices: Sequence[KernelChoice]) -> None:
+        """Waits for what is being timed."""
+        while any(choice.state == "timing" for choice in choices):
+            if self.device.type == "cuda":
+                torch.cuda.synchronize(self.device)
+            for choice in choices:
+                choice.settle(self.host.source())
 
     def arrived(self) -> set[str]:
         """What ranks have to agree on: kernels that are faster here, then the version that is compiled of those."""

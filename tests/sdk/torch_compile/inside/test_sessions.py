@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._inductor.exc import InductorError
 
 import fusetune
 from benchmarks.models.catalogue import MODELS, Setting, seed
@@ -238,12 +239,30 @@ def test_sizes_that_are_open_have_a_version_each() -> None:
     assert all(graph.version is not None for graph in session.graphs.values())
 
 
-def test_block_runs_kernels_in_the_first_step() -> None:
+@pytest.mark.parametrize(
+    ("function", "inputs", "regions"), [(scaled, (X, Y), 1), (around, (X, Y, W), 2)], ids=["one", "two"]
+)
+def test_block_runs_kernels_in_the_first_step(function: Any, inputs: Any, regions: int) -> None:
     source = FakeKernels(ready_after=3)
     ours = backend(source)
-    run = compiled(around, ours, mode="block")
-    torch.testing.assert_close(run(X, Y, W), around(X, Y, W))
-    assert len(graph_of(ours).version.keys) == 2  # type: ignore[union-attr]
+    run = compiled(function, ours, mode="block")
+    torch.testing.assert_close(run(*inputs), function(*inputs))
+    assert len(graph_of(ours).version.keys) == regions  # type: ignore[union-attr]
+
+
+def test_a_graph_that_inductor_fails_over_runs_in_eager_with_its_regions() -> None:
+    def failing(gm: Any, inputs: Any, **settings: Any) -> Any:
+        raise InductorError(IndexError("list index out of range"), None)
+
+    source: Any = FakeKernels()
+    ours = CompileBackend(source, FixedClock(), None, failing)
+    run = compiled(around, ours, strict=False)
+    for _ in range(3):
+        torch.testing.assert_close(run(X, Y, W), around(X, Y, W))
+    assert [choice.is_taken for choice in ours.choices.known.values()] == [True, True]
+    torch._dynamo.reset()
+    with pytest.raises(InductorError, match="out of range"):
+        compiled(around, CompileBackend(source, FixedClock(), None, failing))(X, Y, W)
 
 
 def test_cached_asks_nobody() -> None:

@@ -24,6 +24,7 @@ from search.proof.small import binding, shrunk
 from search.proof.small.binding import small_binding
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.space.schedulers import schedulers_for
+from tests.compiler.products import product
 from tests.search.proof.emulated.kernels import CARD, kernel_at, kernels_of, proven, replaced, two_more, without
 from tests.search.schedulers.column_fusions import column_sum
 from tests.search.schedulers.fusions import permute, silu_of_sum, suite_fusions
@@ -35,9 +36,12 @@ OF_THE_SUITE = (
     *("row_sum_bf16_16384x8192", "layernorm_bf16_16384x4096", "softmax_bf16_4096x131072"),
     *("nchw_to_nhwc_bf16_64x256x56x56", "transpose_bf16_12288x4096", "transpose_i8_8192x8192"),
 )
-SHARE = {name: SUITE[name] for name in OF_THE_SUITE} | {"column_sum": column_sum((512, 8192), "bf16")}
+SHARE = {name: SUITE[name] for name in OF_THE_SUITE} | {
+    "column_sum": column_sum((512, 8192), "bf16"),
+    "product": product(16, 128, 1024),
+}
 """Fusions proven in the ordinary run: every scheduler, and every kind of shape but odd pitches, which the tests of the
-schedulers run. The suite's column sum folds so much that it takes as long as all others."""
+schedulers run. The suite's column sum folds so much that it takes as long as all others, as do its products."""
 
 
 @pytest.mark.parametrize("name", SHARE)

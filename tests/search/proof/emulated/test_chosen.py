@@ -6,12 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
+from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
-from compiler.pipeline import artifact
+from compiler.pipeline import artifact, generate
+from compiler.wire import bind
+from fusetune import FusionBuilder
+from fusetune.wire import parse_binding
 from search.proof.emulated.check import verify
+from search.proof.emulated.running import ORDERS, run_set
 from search.proof.small.binding import small_binding
-from tests.search.proof.emulated.kernels import kernels_of
+from search.proof.verify.inputs import RANDOM
+from search.tuning.candidates.plan import Plan
+from tests.search.proof.emulated.kernels import CARD, kernels_of
 from tests.search.schedulers.choice_fusions import clamped, cross_entropy, embedding_norm, of_sums, scaled_rows
 
 SERVED: dict[str, Callable[[], Fusion]] = {
@@ -47,3 +54,23 @@ def test_rows_of_what_a_launch_before_has_made(pool: CompilePool) -> None:
     for made in kernels_of(of_sums(60, 6, 512, 700), seed=1):
         built = artifact(made, pool.submit(made.source, made.arch.name).result())
         assert verify(made, built, pool).fault == ""
+
+
+def picked(rows: int, size: int) -> Fusion:
+    """What stands beside a row's greatest element."""
+    f = FusionBuilder()
+    x, y = f.input("x", (rows, size), "f32"), f.input("y", (rows, size), "bf16")
+    f.output(f.gather(y, 1, x.argmax(1, keepdim=True)))
+    return bind(f.build(), parse_binding({}))
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_every_warp_of_a_row_has_the_place_that_it_looks_at(cluster: int, pool: CompilePool) -> None:
+    """Each looks whether there is such a row, with what it has folded: one that had its own part alone stopped the
+    kernel."""
+    plan = Plan.of(picked(3, 999), CARD)
+    points = plan.spaces["row"].sample(200, 0)
+    point = next(p for p in points if (p["threads"], p["cluster"]) == (128, cluster))
+    made = generate(plan.schedulers["row"].trace(plan.fusion, point), CARD.arch)
+    built = artifact(made, pool.submit(made.source, made.arch.name).result())
+    assert run_set(plan.fusion, built, parse(built.ptx), RANDOM, ORDERS[-1:]).fault == ""
