@@ -26,9 +26,9 @@ SIZES = ((64, 32, 128), (128, 64, 192), (192, 96, 136), (72, 48, 128), (128, 128
 
 def random_fusion(random: Random) -> Fusion:
     m, n, k = random.choice(SIZES)
-    layouts = {side: random.choice(("k", "mn")) for side in ("left", "right")}
-    m = m - m % 8 if layouts["left"] == "mn" else m
-    return product(m, n, k, out=random.choice(("bf16", "f32")), **layouts)
+    left, right = (random.choice(("k", "mn")) for _ in range(2))
+    m = m - m % 8 if left == "mn" else m
+    return product(m, n, k, out=random.choice(("bf16", "f32")), left=left, right=right)
 
 
 def traces(seed: int, scheduler: str = "product") -> Iterator[tuple[str, ScheduleTrace]]:
