@@ -6,11 +6,19 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 
-def shared(cases: Iterable[Any], one_in: int) -> list[Any]:
-    """One case in so many, from the first; the others are for the long run."""
-    return [case if n % one_in == 0 else pytest.param(case, marks=pytest.mark.long) for n, case in enumerate(cases)]
+def shared(cases: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
+    """One case in so many, from number `first` on; the others are for the long run. Tests of one table take different
+    ones: each case is in some of them."""
+    return [case if n % one_in == first else _long(case) for n, case in enumerate(cases)]
+
+
+def _long(case: Any) -> Any:
+    if isinstance(case, ParameterSet):
+        return pytest.param(*case.values, marks=(*case.marks, pytest.mark.long), id=case.id)
+    return pytest.param(case, marks=pytest.mark.long)
 
 
 def crossed(rows: Iterable[Any], columns: Iterable[Any], one_in: int) -> list[Any]:

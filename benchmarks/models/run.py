@@ -181,7 +181,14 @@ def _tune(model: Model, setting: Setting, given: argparse.Namespace) -> None:
 
 def _write(path: Path, rows: Sequence[Mapping[str, Any]], given: argparse.Namespace) -> None:
     card = torch.cuda.get_device_name() if given.device.startswith("cuda") else "no card"
-    document = {"card": card, "torch": torch.__version__, "rounds": given.rounds, "tiny": given.tiny, "models": rows}
+    document = {
+        "card": card,
+        "torch": torch.__version__,
+        "rounds": given.rounds,
+        "tiny": given.tiny,
+        "layers": given.layers,
+        "models": rows,
+    }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1))
 

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.machine import Engine, Machine
-from compiler.emulate.ptx.module import Function, Operand, Pair, PtxInstruction, Register, Vector
+from compiler.emulate.ptx.assignment import registers_in
+from compiler.emulate.ptx.module import Function, PtxInstruction, Register
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import Lanes
 
@@ -124,21 +125,8 @@ class InFlight(Engine):
 
 
 def _results(insn: PtxInstruction) -> Iterator[Register]:
-    return _registers(insn.operands[:1])
+    return registers_in(insn.operands[:1])
 
 
 def _sources(insn: PtxInstruction) -> Iterator[Register]:
-    return _registers(insn.operands[1:])
-
-
-def _registers(operands: tuple[Operand, ...]) -> Iterator[Register]:
-    for operand in operands:
-        match operand:
-            case Register():
-                yield operand
-            case Vector(items):
-                yield from _registers(items)
-            case Pair(first, second):
-                yield from _registers((first, second))
-            case _:
-                pass
+    return registers_in(insn.operands[1:])

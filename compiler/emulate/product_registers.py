@@ -12,7 +12,7 @@ copy stays in flight, and counts as touched when its source was.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.machine import Engine, Machine
-from compiler.emulate.ptx.module import Function, Operand, Pair, PtxInstruction, Register, Vector
+from compiler.emulate.ptx.assignment import registers_in
+from compiler.emulate.ptx.module import Function, PtxInstruction, Register, Vector
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP, Lanes
 
@@ -42,10 +43,10 @@ def product_registers(function: Function) -> dict[int, int]:
     products = [i for i in function.instructions if i.name[:2] == ("wgmma", "mma_async")]
     if not products:
         return {}
-    results = {r.index for i in products for r in _registers(i.operands[:1])}
-    factors = {r.index for i in products for r in _registers(i.operands[1:2]) if isinstance(i.operands[1], Vector)}
+    results = {r.index for i in products for r in registers_in(i.operands[:1])}
+    factors = {r.index for i in products for r in registers_in(i.operands[1:2]) if isinstance(i.operands[1], Vector)}
     moves = [
-        (tuple(r.index for r in _registers(i.operands[:1])), tuple(r.index for r in _registers(i.operands[1:])))
+        (tuple(r.index for r in registers_in(i.operands[:1])), tuple(r.index for r in registers_in(i.operands[1:])))
         for i in function.instructions
         if i.opcode == "mov"
     ]
@@ -204,7 +205,7 @@ class ProductRegisters(Engine):
         row = self._rows.get(register.index)
         if row is None:
             return
-        sources = [self._rows[r.index] for r in _registers(insn.operands[1:]) if r.index in self._rows]
+        sources = [self._rows[r.index] for r in registers_in(insn.operands[1:]) if r.index in self._rows]
         warps = active.lanes // WARP
         moves = insn.opcode == "mov"
         if not moves:
@@ -278,16 +279,3 @@ class ProductRegisters(Engine):
 def _is_copy(insn: PtxInstruction) -> bool:
     """Whether an instruction copies one register to another."""
     return insn.opcode == "mov" and all(isinstance(o, Register) for o in insn.operands)
-
-
-def _registers(operands: Sequence[Operand]) -> Iterator[Register]:
-    for operand in operands:
-        match operand:
-            case Register():
-                yield operand
-            case Vector(items):
-                yield from _registers(items)
-            case Pair(first, second):
-                yield from _registers((first, second))
-            case _:
-                pass

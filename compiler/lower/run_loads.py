@@ -33,14 +33,17 @@ def whole_at_ends(source: TensorView, g: LaneGuards, width: int) -> LaneGuards:
     """The guards of a vector load along a shifted run, whose ends are loaded whole: elements of other rows that come
     with them are not used. Of an input that is written into, they come one by one (`is_written`).
 
-    An aligned vector that holds an element of the row starts inside the tensor. It ends there too if the tensor is so
-    many vectors long; if not, the last elements of a row come one by one.
+    An aligned vector that holds an element of the row starts inside the tensor; of runs shifted by more than its width,
+    where others are wider, it may hold none. It ends there too if the tensor is so many vectors long; if not, the last
+    elements of a row come one by one.
     """
     if g.head is None or g.tail is None or source.part_of or source.allocation is None:
         return g
+    begins = Less(g.head.left, g.head.right.substitute({lane_variable(width): const(width - 1)}))
+    shared = g.shared if outcome(begins) is True else (*g.shared, begins)
     start = Less(first_lane(g.tail.left, width), g.tail.right)
     elems = layout_of(source).elems
-    return LaneGuards((*g.shared, start)) if elems % width == 0 else LaneGuards(g.shared, None, g.tail)
+    return LaneGuards((*shared, start)) if elems % width == 0 else LaneGuards(shared, None, g.tail)
 
 
 def words_of_rows(facts: Facts, op: TensorOp, t: TensorView, bounds: Iterable[IndexBound]) -> LaneGuards | None:

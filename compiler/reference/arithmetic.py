@@ -107,7 +107,9 @@ class Values:
         return operators.exact(OpKind(kind.row.step), [x, y], self.xp)
 
     def finish(self, op: Op, x: Array, count: int, dtype: DType) -> Array:
-        found = x / count if op.kind is OpKind.MEAN else operators.wrapped(x, dtype, self.xp)
+        # By a bare number torch on CUDA does not divide: it multiplies with the reciprocal.
+        is_mean = op.kind is OpKind.MEAN
+        found = x / scalar(count, x, self.xp) if is_mean else operators.wrapped(x, dtype, self.xp)
         return self._rounded(found, dtype)
 
     def scan(self, op: Op, x: Array, dtype: DType) -> Array:

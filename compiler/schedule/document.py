@@ -16,8 +16,8 @@ FOR_PEOPLE = frozenset({"comment", "note", "notes"})
 """Members that any object may have, and that nothing reads."""
 
 
-class MalformedCase(ValueError):
-    """A document that is no explicit schedule: `where`, what was `found` and `expected`."""
+class Malformed(ValueError):
+    """JSON that does not mean what is read: `where` (a path), what was `found` and `expected`."""
 
     def __init__(self, where: str, found: str, expected: str) -> None:
         super().__init__(where, found, expected)
@@ -27,6 +27,10 @@ class MalformedCase(ValueError):
 
     def __str__(self) -> str:
         return f"{self.where}: found {self.found}, expected {self.expected}"
+
+
+class MalformedCase(Malformed):
+    """A document that is no explicit schedule."""
 
 
 @dataclass(frozen=True, slots=True)

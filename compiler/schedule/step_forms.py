@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, get_args, get_origin, get_type_hints
 
 from compiler.ir.size import Size
+from compiler.schedule.document import Malformed
 from compiler.schedule.steps import (
     CacheInput,
     CacheOutput,
@@ -99,17 +100,8 @@ def step_to_json(step: Step) -> dict[str, Any]:
     return out
 
 
-class MalformedStep(ValueError):
-    """JSON that is no step: `where` (a path from the step's parent), what was `found` and `expected`."""
-
-    def __init__(self, where: str, found: str, expected: str) -> None:
-        super().__init__(where, found, expected)
-        self.where = where
-        self.found = found
-        self.expected = expected
-
-    def __str__(self) -> str:
-        return f"{self.where}: found {self.found}, expected {self.expected}"
+class MalformedStep(Malformed):
+    """JSON that is no step; `where` is a path from the step's parent."""
 
 
 def step_from_json(data: object, where: str = "step") -> Step:

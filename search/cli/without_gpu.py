@@ -11,6 +11,7 @@ from fusetune.wire.artifact import KernelArtifact
 from search.cli.load import Named
 from search.cli.prepare import prepare_one
 from search.cli.report import describe_prepared, describe_proofs, predicted_table
+from search.cost.unpriced import left_out
 from search.proof.emulated.apart import PROVING_SHARE, Prover
 from search.proof.emulated.check import EmulatedProof
 from search.proof.emulated.prepared import Proof, prove_prepared
@@ -84,9 +85,10 @@ def tune_without_gpu(
     console.print(describe_proofs(kernel_path(folder, named.name) if is_kept else place, proofs), markup=False)
     if right and not is_kept:
         console.print(f"{kernel_path(folder, named.name)} was measured before and stays.", markup=False)
+    unpriced = left_out(one.candidate.knobs for one in found.candidates)
     console.print(
         f"Nothing was {'timed' if right else 'verified or timed'}: {target.why}.\n"
-        f"The order above is a prediction for the {target.card.name}.\n"
+        f"The order above is a prediction for the {target.card.name}.{unpriced and f' {unpriced}'}\n"
         f"The compiled kernels are in {folder}. On a machine with that GPU: python -m search measure {folder}",
         markup=False,
     )

@@ -62,13 +62,14 @@ def product_features(
         if isinstance(s.statement, k.MatrixLoad | k.SharedLoad) and id(s.statement) in inside
     )
     pending = [s.statement.pending for s in sites if isinstance(s.statement, mma_ir.WaitMma)]
+    chunks = float(max(s.tiles for s, _ in products) * (askers if in_turns else 1))
     resident = registers_of(kernel, launch.arch, sites, resources).resident_blocks
     return ProductFeatures(
         tensor_clocks=float(askers * sum(_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)),
         operand_clocks=askers * sum(_read_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)
         + (0 if by_groups else fragments * askers)
         + sum(c.nbytes * c.times for c in copies) / SMEM_LINE_BYTES,
-        chunks=float(max(s.tiles for s, _ in products) * (askers if in_turns else 1)),
+        chunks=chunks,
         tiles=float(max((s.tiles for s in after), default=1)),
         beside_clocks=_beside_clocks(after, lanes, threads // WARP_THREADS // (askers if in_turns else 1)),
         steps=float(sum(s.per_tile for s in after if isinstance(s.statement, sync_ir.WaitStores))),
@@ -78,6 +79,7 @@ def product_features(
         groups=askers if by_groups else 0,
         warps=0 if by_groups else askers,
         stages=min((ring.stages for ring in rings), default=1),
+        stage_bytes=sum(c.nbytes * c.times for c in copies) / chunks,
         in_turns=in_turns,
         in_flight=max(pending, default=0),
         l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times for c in copies)),

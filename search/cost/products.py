@@ -46,6 +46,11 @@ LOCKSTEP = 1.03
 """By how much blocks are slower that share a ring, each waiting for the others: pairs that save a third of what comes
 from L2 were as fast as blocks by themselves, or 5 % slower."""
 
+STAGE_US, FEW_BYTES_US, AGAIN_US = 0.012, 37.0 * 1024, 0.05
+"""What is lost where memory sets the pace: for each stage of a block; over the bytes that a multiprocessor has on
+their way; and of the time that L2 takes. 8192 x 8192 bf16 times 8 rows took 47.5 us in 128 stages and 46.7 in 64, both
+of 128 KB; times 16 rows 47.2, 47.1 and 46.9 with 64, 96 and 128 KB, and 48.2 in two tiles of 8 that read all of it."""
+
 L2_BYTES_PER_CLOCK = 54.0
 """And multiprocessor: 8192^3 in tiles of 128 x 128 read 17.7 GB in 1,635 us, at least 52."""
 
@@ -59,7 +64,7 @@ class ProductFeatures:
     tiles           of a block, or of a group that has tiles of its own
     beside_clocks   of a tile, what threads take for its elements; steps: in which they are stored
     groups          of four warps that compute; in_turns: with tiles of their own. warps: that compute by themselves
-    stages          of the rings; in_flight: of these, those whose products are not waited for yet
+    stages          of the rings, of so many stage_bytes; in_flight: those whose products are not waited for yet
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
     """
 
@@ -75,6 +80,7 @@ class ProductFeatures:
     groups: int
     warps: int
     stages: int
+    stage_bytes: float
     in_turns: bool
     in_flight: int
     l2_bytes: float
@@ -107,7 +113,8 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
         clock = card.max_sm_clock_mhz * share
     l2_us = f.l2_bytes / (L2_BYTES_PER_CLOCK * sms * clock)
     dram_us = 1e6 * f.dram_bytes / card.dram.best_read
-    total = FIXED_US + max(work_us, l2_us + FILL_US, dram_us + FILL_US)
+    waits_us = turns * f.chunks * STAGE_US + FEW_BYTES_US / (each * f.stages * f.stage_bytes) + AGAIN_US * l2_us
+    total = FIXED_US + max(work_us, l2_us + FILL_US, dram_us + waits_us + FILL_US)
     terms: Mapping[str, float] = MappingProxyType(
         {
             "fixed": FIXED_US,

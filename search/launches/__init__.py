@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.schedule.scratch import Buffer, scratch_buffers
+from search.launches.apart_writes import apart_writes
 from search.launches.cheapest import Allowance, cheapest_cut
 from search.launches.cut import Cut, LaunchPart, cut_at, part_of, program_trace
 from search.launches.inner_outer import group_counts, in_groups
@@ -20,6 +21,7 @@ __all__ = [
     "Buffer",
     "Cut",
     "LaunchPart",
+    "apart_writes",
     "cheapest_cut",
     "cut_at",
     "group_counts",

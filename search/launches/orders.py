@@ -15,14 +15,14 @@ def orders(fusion: Fusion) -> Iterator[tuple[Op, ...]]:
 
     One goes on with operators that the same reduction needs, or one of the same dimensions, as long as there are any.
     In the others, operators are sorted by level: how many reductions lie before them, as early or as late as may be.
-    Orders that are equal are given once.
+    Orders that are equal are given once. What is written into an input comes behind all that reads it, if it can.
     """
     classes = _classes(fusion)
     given: dict[tuple[Op, ...], None] = dict.fromkeys([fusion.ops, _by_class(fusion, classes)])
     for level in (_after(fusion), _before(fusion)):
         ordered = sorted(range(len(fusion.ops)), key=lambda n: (level[n], classes[n], n))
         given[_repaired(fusion, ordered)] = None
-    yield from given
+    yield from dict.fromkeys(_written_last(fusion, order) for order in given)
 
 
 def _by_class(fusion: Fusion, classes: Sequence[tuple[int, ...]]) -> tuple[Op, ...]:
@@ -79,6 +79,50 @@ def _classes(fusion: Fusion) -> list[tuple[int, ...]]:
         if classes[n]:
             next_fold.update(dict.fromkeys(op.tensor_inputs, classes[n]))
     return classes
+
+
+def _written_last(fusion: Fusion, order: Sequence[Op]) -> tuple[Op, ...]:
+    """The same order, in which the results that are written into an input wait for what reads it: a launch that reads
+    it comes before the one that writes. Two that wait for each other are left as they are."""
+    into = dict(fusion.aliases)
+    if not into:
+        return tuple(order)
+    waits: dict[str, list[Op]] = {}
+    for output, name in into.items():
+        later = _made_of(order, output)
+        waits[output] = [op for op in order if name in op.tensor_inputs and op.output not in later]
+    made = {op.output: op for op in order}
+    done: dict[Op, None] = {}
+    under_way: set[str] = set()
+
+    def place(op: Op) -> None:
+        if op in done or op.output in under_way:
+            return
+        under_way.add(op.output)
+        for other in waits.get(op.output, ()):
+            place(other)
+        for x in op.tensor_inputs:
+            if x in made:
+                place(made[x])
+        done.setdefault(op)
+
+    for op in order:
+        place(op)
+    return tuple(done) if _is_topological(list(done)) else tuple(order)
+
+
+def _made_of(order: Sequence[Op], name: str) -> set[str]:
+    """The results that are made of a value, itself among them."""
+    found = {name}
+    for op in order:
+        if not found.isdisjoint(op.tensor_inputs):
+            found.add(op.output)
+    return found
+
+
+def _is_topological(order: Sequence[Op]) -> bool:
+    place = {op.output: n for n, op in enumerate(order)}
+    return all(place.get(x, -1) < n for n, op in enumerate(order) for x in op.tensor_inputs)
 
 
 def _repaired(fusion: Fusion, wanted: list[int]) -> tuple[Op, ...]:

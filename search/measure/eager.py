@@ -19,7 +19,7 @@ from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Number, Op
 from compiler.ir.ops import FOLDS, MOVES, POINTWISE, OpKind
 from search.measure.torch_calls import TorchCall, torch_calls
-from search.proof.verify.arrays import Array
+from search.proof.verify.arrays import Array, torch_dtypes
 from search.proof.verify.tolerance import tolerance
 
 EagerForm = Callable[[Sequence[Array]], tuple[Array, ...]]
@@ -110,7 +110,7 @@ def _operands(op: Op, known: dict[str, Array], fusion: Fusion) -> list[Array]:
         return [known[name] for name in op.tensor_inputs]
     like = known[op.tensor_inputs[-1]]
     if op.kind is OpKind.WHERE:  # beside a mask alone, numbers have the result's own type
-        like = torch.empty((), dtype=_dtypes()[fusion.operand_dtype(op)]) if len(op.tensor_inputs) == 1 else like
+        like = torch.empty((), dtype=torch_dtypes()[fusion.operand_dtype(op)]) if len(op.tensor_inputs) == 1 else like
     return [_scalar(x, like) if isinstance(x, Number) else known[x] for x in op.inputs]
 
 
@@ -145,7 +145,7 @@ def _step(op: Op, fusion: Fusion) -> _Step:
         case OpKind.PAD:
             return _pad(op, fusion)
         case OpKind.FULL:
-            dtype = _dtypes()[result.dtype]
+            dtype = torch_dtypes()[result.dtype]
             return lambda device: torch.full(shape, op.fills_with, dtype=dtype, device=device)
         case OpKind.CAT:
             return lambda *parts: torch.cat(parts, dims[0])
@@ -179,7 +179,7 @@ def _matmul(dtype: DType) -> _Step:
     """In the operands' type, and in the result's where that is another: torch has no product of one into another."""
 
     def step(x: Array, y: Array) -> Array:
-        wanted = _dtypes()[dtype]
+        wanted = torch_dtypes()[dtype]
         return x.to(wanted) @ y.to(wanted)
 
     return step
@@ -210,7 +210,7 @@ def _taken(x: Array, dim: int, index: Array) -> Array:
 def _cast(dtype: DType, dense: bool) -> _Step:
     import torch
 
-    to = _dtypes().get(dtype)
+    to = torch_dtypes().get(dtype)
     if to is None:
         raise Unsupported(f"dtype {dtype} in eager torch", "Add it to search/measure/eager.py.")
     layout = torch.contiguous_format if dense else torch.preserve_format
@@ -221,7 +221,7 @@ def _iota(shape: tuple[int, ...], dim: int, dtype: DType) -> _Step:
     """Positions along one dimension, expanded along the others: a view until something computes with it."""
     import torch
 
-    to = _dtypes()[dtype]
+    to = torch_dtypes()[dtype]
     line = [n if d == dim else 1 for d, n in enumerate(shape)]
     return lambda device: torch.arange(shape[dim], device=device).to(to).reshape(line).expand(shape)
 
@@ -267,25 +267,6 @@ def _dense_and_apart(outputs: list[Array], inputs: Sequence[Array]) -> tuple[Arr
         taken.add(x.untyped_storage().data_ptr())
         own.append(x)
     return tuple(own)
-
-
-def _dtypes() -> dict[DType, Any]:
-    import torch
-
-    return {
-        DType.F64: torch.float64,
-        DType.F32: torch.float32,
-        DType.F16: torch.float16,
-        DType.BF16: torch.bfloat16,
-        DType.F8E4M3: torch.float8_e4m3fn,
-        DType.F8E5M2: torch.float8_e5m2,
-        DType.I8: torch.int8,
-        DType.U8: torch.uint8,
-        DType.I16: torch.int16,
-        DType.I32: torch.int32,
-        DType.I64: torch.int64,
-        DType.BOOL: torch.bool,
-    }
 
 
 def _elementwise(kind: OpKind) -> _Step:

@@ -36,7 +36,8 @@ def cards(
 ) -> None:
     """Show this machine's GPU, the cards that are known, and which of them the database has kernels and workers for."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    attached, statuses = _attached(), _statuses(settings)
+    statuses = _statuses(settings)  # first: the GPU is asked by a process of its own, which takes a second
+    attached = _attached()
     known = [_facts(card) for card in known_cards()]
     if as_json:
         served = None if statuses is None else [status.model_dump(mode="json") for status in statuses]

@@ -14,6 +14,7 @@ from math import inf
 from compiler.arch import Card
 from compiler.nvrtc import CompilePool
 from search.cost.predicting import refiner
+from search.cost.unpriced import left_out
 from search.proof.emulated.apart import PROVING_SHARE, Prover
 from search.tuning.attached import Detached
 from search.tuning.build import Build, Builder
@@ -101,10 +102,13 @@ def note_on(trials: tuple[Trial, ...], target: Detached) -> str:
     else:
         note = f"Nothing was verified or timed: {target.why}. {counted}"
     note += f"; {wrong} gave a wrong result there." if wrong else "."
-    predicted = min((t.predicted_us for t in proven or compiled if t.predicted_us is not None), default=None)
-    if predicted is not None:
+    timed = [(t.predicted_us, t) for t in proven or compiled if t.predicted_us is not None]
+    if timed:
         which = "the verified ones" if proven else "them"
+        predicted, best = min(timed, key=lambda one: one[0])
         note += f" The best of {which} is predicted to take {predicted:.2f} us; that was not measured."
+        unpriced = left_out([best.candidate.knobs])
+        note += unpriced and f" {unpriced}"
     return note if proven else f"{note} No kernel is served on a prediction alone."
 
 

@@ -13,12 +13,13 @@ from benchmarks.blackwell.catalogue import catalogue, question_named
 from benchmarks.blackwell.question import HardwareQuestion, Words
 from compiler.emulate.launch import Completion, Options
 from fusetune.errors import NoDevice
+from tests.shares import shared
 
 SHIFT = "direction of shift.down"
 
 
 @pytest.mark.parametrize("completion", Completion)
-@pytest.mark.parametrize("name", [one.name for one in catalogue()])
+@pytest.mark.parametrize("name", shared((one.name for one in catalogue()), 2))
 def test_the_emulator_gives_the_answer_it_was_written_by(name: str, completion: Completion) -> None:
     question = question_named(name)
     found = first_day.emulated(question, options=Options(completion, 1))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._inductor.exc import InductorError
 
 import fusetune
 from compiler.errors import Unsupported
@@ -86,16 +87,24 @@ def by_the_backend(seed: int, source: Any, *, gradients: bool) -> tuple[int, int
 
 
 def inside_inductor(seed: int, source: Any, *, gradients: bool) -> tuple[int, int]:
-    """The same with Inductor as the host, which rounds where eager does."""
+    """The same with Inductor as the host, which rounds where eager does; nothing where Inductor alone fails."""
     torch._dynamo.reset()
     found = random_function(seed, "cuda")
     function = of_copies(found) if gradients else found
     wanted = expected(function, found.inputs, gradients=gradients)
     if wanted is None:
         return 0, 0
+    try:
+        alone = step(torch.compile(function, options=WITHIN["inductor"]), found.inputs, gradients=gradients)
+    except InductorError:
+        return 0, 0
+    torch._dynamo.reset()
     ours = CompileBackend(source, FixedClock())
-    run = torch.compile(function, backend=ours, options=WITHIN)
-    alike(step(run, found.inputs, gradients=gradients), wanted, 8 * coarsest(found))
+    made = step(torch.compile(function, backend=ours, options=WITHIN), found.inputs, gradients=gradients)
+    try:
+        alike(made, wanted, 8 * coarsest(found))
+    except AssertionError:  # the host's own: Inductor gives outputs that are expanded other strides than eager
+        alike(made, alone, 8 * coarsest(found))
     choices = [choice for region in ours.reported for choice in region.choices if choice.kernel is not None]
     return len(choices), sum(choice.is_taken for choice in choices)
 

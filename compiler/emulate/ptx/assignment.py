@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler.emulate.ptx.module import Address, Negated, Operand, Pair, PtxInstruction, Register, Vector
@@ -82,6 +82,20 @@ def _has_result(insn: PtxInstruction) -> bool:
     if opcode == "wgmma":
         return "mma_async" in insn.name
     return True
+
+
+def registers_in(operands: Iterable[Operand]) -> Iterator[Register]:
+    """Registers and those of vectors and pairs; not what addresses are made of."""
+    for operand in operands:
+        match operand:
+            case Register():
+                yield operand
+            case Vector(items):
+                yield from registers_in(items)
+            case Pair(first, second):
+                yield from registers_in((first, second))
+            case _:
+                pass
 
 
 def _registers(operand: Operand) -> Iterator[Register]:

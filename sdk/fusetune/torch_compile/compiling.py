@@ -101,13 +101,22 @@ class CompileBackend:
     def _beside_inductor(
         self, gm: fx.GraphModule, example_inputs: Sequence[Any], chosen: CompileOptions
     ) -> Callable[..., Any]:
+        from torch._inductor.exc import InductorError
+
         from fusetune.torch_compile.inside.compiling import as_it_is
         from fusetune.torch_compile.inside.sessions import Session
+        from fusetune.torch_compile.inside.traced import copied
 
         if self._source is None and not torch.cuda.is_available():
             return as_it_is(gm, example_inputs, chosen.patches, self._inner)
-        label = f"graph{next(self._numbers)}/"
-        made = Session(self._inside_host(), gm, example_inputs, chosen, label, self.asking(chosen))
+        label, kept = f"graph{next(self._numbers)}/", copied(gm)  # a compilation takes its graph over
+        try:
+            made = Session(self._inside_host(), gm, example_inputs, chosen, label, self.asking(chosen))
+        except InductorError as error:
+            if chosen.strict:
+                raise
+            log.warning("Inductor fails over a graph, which runs in eager: %s", str(error).splitlines()[0])
+            return self._beside_eager(kept, example_inputs, chosen)
         self._inside.append(made)
         if chosen.swap == "sync_point":
             self.agreed.add(made)

@@ -100,7 +100,7 @@ def _can_be_taken_apart(node: fx.Node) -> bool:
 
     try:
         captured = capture(made, [x.meta["val"] for x in inputs])
-        return all(why_not(n) is None for n in captured.nodes)
+        return all(name_of(n) not in NEVER and why_not(n) is None for n in captured.nodes)
     except (FusetuneError, RuntimeError, TypeError, ValueError, AssertionError, KeyError):
         return False
 

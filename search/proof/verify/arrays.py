@@ -136,6 +136,26 @@ class NumpyArrays:
         return [float(number) for number in numbers]
 
 
+def torch_dtypes() -> dict[DType, Any]:
+    """torch's word for each element type."""
+    import torch
+
+    return {
+        DType.F64: torch.float64,
+        DType.F32: torch.float32,
+        DType.F16: torch.float16,
+        DType.BF16: torch.bfloat16,
+        DType.F8E4M3: torch.float8_e4m3fn,
+        DType.F8E5M2: torch.float8_e5m2,
+        DType.I8: torch.int8,
+        DType.U8: torch.uint8,
+        DType.I16: torch.int16,
+        DType.I32: torch.int32,
+        DType.I64: torch.int64,
+        DType.BOOL: torch.bool,
+    }
+
+
 class TorchArrays:
     """On a torch device, `cuda:0` or `cpu`."""
 
@@ -144,20 +164,7 @@ class TorchArrays:
 
         self.xp: Any = torch
         self.device = torch.device(device)
-        self._dtypes = {
-            DType.F64: torch.float64,
-            DType.F32: torch.float32,
-            DType.F16: torch.float16,
-            DType.BF16: torch.bfloat16,
-            DType.F8E4M3: torch.float8_e4m3fn,
-            DType.F8E5M2: torch.float8_e5m2,
-            DType.I8: torch.int8,
-            DType.U8: torch.uint8,
-            DType.I16: torch.int16,
-            DType.I32: torch.int32,
-            DType.I64: torch.int64,
-            DType.BOOL: torch.bool,
-        }
+        self._dtypes = torch_dtypes()
         self._integers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
     def normal(self, elems: int, seed: int) -> Array:

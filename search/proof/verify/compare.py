@@ -30,7 +30,10 @@ class Fault:
     high: float
 
     def __str__(self) -> str:
-        return f"element {list(self.index)} is {self.found:.9g}, expected {self.low:.9g} to {self.high:.9g}"
+        low, high = f"{self.low:.9g}", f"{self.high:.9g}"
+        digits = 17 if f"{self.found:.9g}" in (low, high) else 9  # of f64 more tell them apart
+        found, low, high = (f"{x:.{digits}g}" for x in (self.found, self.low, self.high))
+        return f"element {list(self.index)} is {found}, expected {low} to {high}"
 
 
 def compare(expected: Expected, storage: Array, arrays: Arrays) -> Comparison:

@@ -22,6 +22,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Number, Op
 from compiler.ir.ops import COMPARE, CONTRACTIONS, SUMS, OpKind
 from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
+from compiler.reference.floats import scalar
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
 from search.proof.verify.functions import error_of, sum_error, widen
@@ -256,7 +257,7 @@ class Intervals:
         error = xp.where(xp.isfinite(error) | over, error, xp.zeros_like(error))  # infinite terms: of every order
         low, high = low - error, high + error
         if kind is OpKind.MEAN:
-            low, high = low / count, high / count
+            low, high = (end / scalar(count, end, xp) for end in (low, high))
             quotient = error_of(kind, dtype, op.grade)
             if quotient is not None:
                 low, high = low - widen(quotient, low, low, xp), high + widen(quotient, high, high, xp)

@@ -77,20 +77,25 @@ def tmem_knobs(uses: tuple[str, ...], *others: str) -> tuple[Knob, ...]:
 
 
 def is_kept_there(point: Mapping[str, Any]) -> bool:
-    """Whether a point keeps anything in tensor memory."""
-    return bool(point.get("tmem", NO_TMEM) != NO_TMEM)
+    """Whether a point keeps anything in tensor memory, of several launches any of them."""
+    return any(_is_use(name) and value != NO_TMEM for name, value in point.items())
+
+
+def _is_use(knob: str) -> bool:
+    """Whether a knob says what goes to tensor memory, of a launch or of the only one."""
+    return knob.rpartition(".")[2] == "tmem"
 
 
 def parts_in_tmem(space: Space) -> list[Space]:
     """The parts of a space whose points keep something in tensor memory: one for each use, of several launches one for
     each use of each of them."""
-    knobs = [knob for knob in space.knobs if knob.name.rpartition(".")[2] == "tmem"]
+    knobs = [knob for knob in space.knobs if _is_use(knob.name)]
     return [space.having({knob.name: value}) for knob in knobs for value in knob.values if value != NO_TMEM]
 
 
 def part_without_tmem(space: Space) -> Space:
     """The part whose points keep nothing there."""
-    return space.having({knob.name: NO_TMEM for knob in space.knobs if knob.name.rpartition(".")[2] == "tmem"})
+    return space.having({knob.name: NO_TMEM for knob in space.knobs if _is_use(knob.name)})
 
 
 def unused_knobs() -> list[Constraint]:

@@ -25,6 +25,7 @@ from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.launches import (
     Allowance,
     Cut,
+    apart_writes,
     cheapest_cut,
     group_counts,
     in_groups,
@@ -55,6 +56,9 @@ MOST_CHARS = 40
 
 GROUPS = "groups"
 """How names begin of launches for which rows are cut into groups."""
+
+APART = "apart"
+"""In names of launches that copy at last into inputs what is written there."""
 
 NESTED = "nested"
 """In names of launches that fold first what several reductions share."""
@@ -147,6 +151,8 @@ def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Sche
     found: dict[str, Launches] = {}
     allowance = Allowance()
     for how, program in _programs(fusion, card, is_single=is_single):
+        if how == APART and found:
+            break
         share = allowance.half()
         if found and share.operators < len(program.ops):
             break  # too little is left to ask for more than single operators
@@ -262,6 +268,9 @@ def _programs(fusion: Fusion, card: Card, *, is_single: bool) -> Iterator[tuple[
             rewritten = split_reductions(base, factor, card)
             if rewritten is not None:
                 yield f"{how}split{factor}", rewritten
+    apart = None if is_single else apart_writes(fusion)
+    if apart is not None:
+        yield APART, apart
 
 
 def _combinations(cut: Cut, takers: Sequence[tuple[Scheduler, ...]]) -> Iterator[tuple[Scheduler, ...]]:

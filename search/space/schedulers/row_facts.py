@@ -267,7 +267,7 @@ def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowF
         operand_bytes=sum(o.nbytes for o in loads if o not in rows.loaded),
         costly=len(costly),
         waiting=waiting,
-        value_bytes=_value_bytes(fusion, rows, {"yes": bool(costly), "all": waiting > 0}),
+        value_bytes=_value_bytes(fusion, rows, {"yes": bool(costly), "all": waiting > 0}) if arch.has_tmem else {},
         passes=passes_of(b, rows.folded, rank).count,
         online_passes=_online_passes(fusion, rows),
     )

@@ -50,7 +50,7 @@ TARGETS = [*((name, g.archs[0]) for name, g in GOLDEN.items())]
 OTHERS = [(name, arch) for name, g in GOLDEN.items() for arch in g.archs[1:]]
 
 
-@pytest.mark.parametrize("target", [*TARGETS, *shared(OTHERS, 2)], ids="-".join)
+@pytest.mark.parametrize("target", [*TARGETS, *shared(OTHERS, 4)], ids="-".join)
 def test_the_source_compiles_for_every_architecture_that_has_its_instructions(
     pool: CompilePool, target: tuple[str, str]
 ) -> None:

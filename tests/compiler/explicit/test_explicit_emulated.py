@@ -16,9 +16,12 @@ from compiler.explicit.generate import generate_explicit
 from compiler.explicit.smaller import smaller
 from compiler.nvrtc import CompilePool
 from tests.compiler.explicit.cases import BUFFERED, HOPPER, case, multicast_bias, on, op, ping_pong, tensor
+from tests.shares import shared
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED, multicast_bias())])
+@pytest.mark.parametrize(
+    "case", shared((pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED, multicast_bias())), 2)
+)
 def test_the_case_is_right(case: dict[str, Any], pool: CompilePool) -> None:
     generate_explicit(case)  # at its own sizes too there is a kernel
     ran = run_explicit(generate_explicit(smaller(case) or case), pool=pool)

@@ -15,6 +15,7 @@ from compiler.verdict import judge_document
 from tests.compiler.documents import DESCRIBED
 from tests.compiler.explicit.cases import Document, case, on, op, step, tensor
 from tests.compiler.explicit.tile_cases import ILLEGAL, LEGAL, UNSUPPORTED
+from tests.shares import shared
 
 
 def named(cases: list[Any]) -> list[Any]:
@@ -36,7 +37,9 @@ def test_the_verdict_on_its_illegal_neighbour(document: Document, rule: str) -> 
     assert rule in {v.rule for v in found.violations}
 
 
-@pytest.mark.parametrize("document", [pytest.param(c, id=c["name"]) for c in (*DESCRIBED, *(c[0] for c in LEGAL))])
+@pytest.mark.parametrize(
+    "document", shared((pytest.param(c, id=c["name"]) for c in (*DESCRIBED, *(c[0] for c in LEGAL))), 2)
+)
 def test_it_is_right_in_every_order(document: Document, pool: CompilePool) -> None:
     made = generate_explicit(document)
     for completion in Completion:

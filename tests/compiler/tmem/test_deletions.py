@@ -79,7 +79,13 @@ def test_nothing_of_a_trace_can_be_left_out(name: str, pool: CompilePool) -> Non
     _expect_all_needed(of_trace(*TRACES[name]), pool)
 
 
-@pytest.mark.parametrize("case", [*(pytest.param(case, id=name) for name, case in CASES.items()), *patterns()])
+def cases() -> Iterator[Any]:
+    """Those by name; in `make test` one that is cut, or has many words, is enough."""
+    for name, case in CASES.items():
+        yield pytest.param(case, id=name, marks=pytest.mark.long if name in ("widths", "narrow", "two tensors") else ())
+
+
+@pytest.mark.parametrize("case", [*cases(), *patterns()])
 def test_nothing_can_be_left_out(case: Document, pool: CompilePool) -> None:
     _expect_all_needed(generate_explicit(case), pool)
 

@@ -262,14 +262,17 @@ _MIXES = {
 }
 """Kinds of step, by what a program is about."""
 
-_PROGRAMS = 300
-"""Random programs a case."""
+_PROGRAMS = 150
+"""Random programs a case, of which the long run has ten times as many."""
 
 
+@pytest.mark.parametrize(
+    "seeds", [range(_PROGRAMS), pytest.param(range(_PROGRAMS, 10 * _PROGRAMS), marks=pytest.mark.long)], ids=str
+)
 @pytest.mark.parametrize("mix", sorted(_MIXES))
 @pytest.mark.parametrize(("cluster", "space"), [(1, StateSpace.GLOBAL), (2, StateSpace.GLOBAL), (2, StateSpace.SHARED)])
-def test_races_are_those_of_the_graph(cluster: int, space: StateSpace, mix: str) -> None:
-    for seed in range(_PROGRAMS):
+def test_races_are_those_of_the_graph(cluster: int, space: StateSpace, mix: str, seeds: range) -> None:
+    for seed in seeds:
         draw = random.Random(f"{mix} {seed}")
         steps = [
             (draw.choice(_MIXES[mix]), *(draw.randrange(64) for _ in range(4))) for _ in range(draw.randint(8, 40))

@@ -232,6 +232,19 @@ CASES: dict[str, tuple[Any, ...]] = {
     "losses": (lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y), F.smooth_l1_loss(x, y), F.huber_loss(x, y)), X, Y),
     "binary losses": (lambda x: F.binary_cross_entropy_with_logits(x, x.sigmoid()), X),
     "kl_div": (lambda x, y: F.kl_div(x, y, reduction="batchmean"), X, POS),
+    "product": (lambda x, y: x @ y.t(), X, Y),
+    "product of halves": (lambda x: x @ x.t(), H),
+    "product of bytes": (torch._int_mm, whole(32, 16, dtype=torch.int8), whole(16, 8, dtype=torch.int8)),
+    "product of nothing": (lambda x: x[:, :0] @ x[:, :0].t(), X),
+    "linear with gelu": (lambda x, w, b: F.gelu(F.linear(x, w, b), approximate="tanh"), H, H[:3], H[0, :3]),
+    "linear of three dimensions": (lambda x, w: F.silu(F.linear(x, w)), BOX, floats(5, 4)),
+    "gate and up": (lambda x, w: F.silu(x @ w[:2].t()) * (x @ w[2:].t()), X, Y),
+    "addmm": (lambda b, x, y: torch.addmm(b, x, y.t(), beta=0.5, alpha=2.0), floats(4), X, Y),
+    "addmm without its term": (lambda b, x: torch.addmm(b, x, x.t(), beta=0.0), torch.full((4, 4), torch.nan), X),
+    "batches": (torch.bmm, floats(3, 4, 2), floats(3, 2, 5)),
+    "batches and a term": (torch.baddbmm, floats(4), floats(3, 2, 5), floats(3, 5, 4)),
+    "scores of attention": (lambda q: torch.einsum("bhsd,bhtd->bhst", q, q) * 0.25, BOX),
+    "addmm and an activation": (lambda b, x: torch._addmm_activation(b, x, x.t()), floats(4), X),
 }  # fmt: skip
 
 
@@ -243,7 +256,12 @@ def test_a_row_says_what_eager_computes(name: str) -> None:
 
 REFUSED: dict[str, tuple[Callable[..., Any], Any, str]] = {
     "sort": (lambda x: x.sort(1)[0], X, "aten.sort"),
-    "matmul": (lambda x: x @ x.t(), X, "Leave the matrix product to torch"),
+    "product of doubles": (lambda x: x.double() @ x.double().t(), X, "Leave it to torch, or cast"),
+    "scaled product": (
+        lambda x: torch._scaled_mm(x, x.t(), torch.ones(()), torch.ones(())),
+        floats(16, 16).to(torch.float8_e4m3fn),
+        "Leave the matrix product to torch",
+    ),
     "nonzero": (lambda x: x.nonzero(), X, "data"),
     "a branch on data": (lambda x: x + 1 if x.sum() > 0 else x, X, "torch.where"),
     "an item": (lambda x: x * x[0, 0].item(), X, "Keep it a tensor"),

@@ -17,6 +17,7 @@ from fusetune.torch_compile.regions.operators import name_of
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
 from search.space.schedulers import refusals, schedulers_for
+from tests.shares import shared
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
 
@@ -36,7 +37,7 @@ class Noted:
         self.asked.append((fusion, binding))
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", shared(MODELS, 2))
 def test_every_region_has_a_scheduler(name: str) -> None:
     torch._dynamo.reset()
     seed()
@@ -52,7 +53,7 @@ def test_every_region_has_a_scheduler(name: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["eager", pytest.param("inductor", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", shared(MODELS, 2, 1))
 def test_nearly_all_operators_are_in_regions(name: str, engine: str) -> None:
     """At the sizes that models are used at, without memory: sizes decide what regions may hold at once."""
     found = covered(MODELS[name], engine, layers=2)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from compiler.arch import card_or_default
+from compiler.emulate.ptx.parser import parse
 from compiler.errors import InvalidFusion, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.pinned import pinned
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import artifact, generate
 from compiler.schedule.aliases import late_reads
 from compiler.schedule.start import start
 from compiler.wire import bind, trace_from_json, trace_to_json
@@ -17,6 +20,9 @@ from fusetune import FusionBuilder
 from fusetune.wire.binding import Binding
 from search.launches.cheapest import cheapest_cut
 from search.launches.cut import cut_at
+from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.inputs import RANDOM
+from search.space.schedulers.launches import Launches
 from search.tuning.candidates.plan import Plan
 
 CARD = card_or_default("H200")
@@ -59,6 +65,51 @@ def test_the_cheapest_cut_reads_an_input_before_it_is_written() -> None:
     assert cut is not None
     assert not list(late_reads(fusion.aliases, [(part.reads, part.writes) for part in cut.parts]))
     assert [part.fusion.aliases for part in cut.parts if fusion.outputs[0] in part.writes] == [(("v0", "i0"),)]
+
+
+@pytest.mark.parametrize("written_first", [True, False])
+def test_what_nothing_was_read_for_is_written_last(written_first: bool) -> None:
+    """The difference to what was there before, and what is there from now on: two launches, in whatever order the
+    outputs are named."""
+    f = FusionBuilder()
+    now, before = f.input("now", (64, 48), "f32"), f.input("before", (64, 48), "f32")
+    change, kept = now - before, f.copy(now)
+    for output in (kept, change) if written_first else (change, kept):
+        f.output(output, alias=before if output is kept else None)
+    fusion = pinned(bind(f.build(), Binding()))
+    plan = Plan.of(fusion, CARD)
+    (made,) = (x for x in plan.schedulers.values() if isinstance(x, Launches))
+    kept_name = fusion.outputs[0 if written_first else 1]
+    assert [set(part.writes) for part in made.cut.parts][-1] == {kept_name}
+
+
+def swapped() -> Fusion:
+    """Two tensors, each in the memory of the other."""
+    f = FusionBuilder()
+    x, y = f.input("x", (64, 48), "f32"), f.input("y", (64, 48), "f32")
+    f.output(f.copy(x), alias=y)
+    f.output(f.copy(y), alias=x)
+    return bind(f.build(), Binding())
+
+
+def of_both() -> Fusion:
+    """What is written into an input, and what is made of that and of the input as it was."""
+    f = FusionBuilder()
+    x = f.input("x", (64, 48), "f32")
+    sums = f.cumsum(x, 1)
+    f.output(sums, alias=x)
+    f.output(f.le(sums, f.flip(x, (0,))))
+    return bind(f.build(), Binding())
+
+
+@pytest.mark.parametrize("build", [swapped, of_both])
+def test_what_others_wait_for_is_worked_out_apart(build: Callable[[], Fusion], pool: CompilePool) -> None:
+    plan = Plan.of(build(), CARD)
+    (candidate, *_) = plan.sample(1, 3)
+    assert "apart" in candidate.scheduler or build is of_both  # which may store the input turned over instead
+    made = generate(plan.schedulers[candidate.scheduler].trace(plan.fusion, candidate.knobs), CARD.arch)
+    built = artifact(made, pool.submit(made.source, CARD.arch.name).result())
+    assert run_set(plan.fusion, built, parse(built.ptx), RANDOM, ORDERS[-1:]).fault == ""
 
 
 def test_a_cut_that_reads_it_after_is_refused() -> None:

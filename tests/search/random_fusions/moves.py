@@ -15,8 +15,8 @@ from fusetune.wire.fusion import (
     ReduceName,
     UnaryName,
 )
-from tests.search.random_fusions.grower import Grower, has_meaning
-from tests.search.random_fusions.known import DTYPES, FLOATS, HALVES, INTEGERS, Known
+from tests.search.random_fusions.grower import MOST_RANK, Grower, has_meaning
+from tests.search.random_fusions.known import DTYPES, FLOATS, FP8, HALVES, INTEGERS, Known
 from tests.search.random_fusions.mixtures import MIXTURES, extreme_places, truths
 from tests.search.random_fusions.patterns import PATTERNS, wide
 from tests.search.random_fusions.shapes import placement, random_shape, reshaped
@@ -271,8 +271,31 @@ def iota(g: Grower, x: Known) -> Known:
     return places
 
 
+def by_extremes(g: Grower, x: Known) -> Known | None:
+    """Elements of a value, or its rows, where those of an input are greatest or least; None if there is no such one.
+
+    Of what was rounded there is more than one right place.
+    """
+    given = {one["name"] for one in g.inputs}
+    told = [v for v in g.values if v.name in given and v.rank and v.dtype not in ("bool", *FP8)]
+    fit = [(v, d, dim) for v in told for d, n in enumerate(v.shape) for dim, m in enumerate(x.shape) if n == m]
+    if not fit:
+        return None
+    y, d, dim = g.random.choice(fit)
+    if g.random.random() < 0.4:
+        y = g.clamp(y, 0 if y.dtype == "u8" else -1, 1)
+    name = g.random.choice(("argmax", "argmin"))
+    if d == dim and y.shape == x.shape and g.random.random() < 0.7:
+        return g.gather(x, g.arg(name, y, d, True), d)
+    index = g.arg(name, y, d, False)
+    fits = prod(x.shape) // x.shape[dim] * prod(index.shape) <= g.limits.most_elems
+    return g.take(x, index, dim) if fits and x.rank + index.rank <= MOST_RANK + 1 else None
+
+
 def chosen(g: Grower, x: Known) -> Known:
     """Rows of a value, or elements along one of its dimensions, that an input says, or that are worked out of one."""
+    if g.random.random() < 0.5 and (found := by_extremes(g, x)) is not None:
+        return found
     if not x.rank or len(g.inputs) >= g.limits.most_inputs:
         return slice_(g, x)
     dim, dtype = g.random.randrange(x.rank), g.random.choice(("i32", "i64"))

@@ -19,6 +19,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from compiler.schedule.start import start
 from search.proof.emulated.running import ORDERS, run_set
+from search.proof.verify.inputs import RANDOM
 from search.space.groups import ALIGNED, AS_THEY_ARE, IN_WORDS
 from search.space.schedulers.aligned_rows import even_threads, lanes_along, phase_of, rows_apart, straddles
 from search.space.schedulers.flat import Flat
@@ -261,3 +262,13 @@ def test_a_vector_that_is_stored_past_the_end_of_its_row_is_found(side: str, poo
     source = emit(replace(g.kernel, body=tuple(map(spoiled, g.kernel.body))))
     assert source != g.source
     assert fault_of(fusion, g, source, pool, len(ORDERS)) != ""
+
+
+def test_words_that_hold_nothing_of_a_row_are_not_loaded(pool: CompilePool) -> None:
+    """Of four elements that a shift moves along, the first two may lie before the row: of rows turned over, before the
+    tensor."""
+    inputs = [tensor("x", [7, 33], "f16", strides=[39, 1], align=8)]
+    fusion = from_wire(inputs, [{"op": "flip", "in": ["x"], "out": "out", "dims": [0]}], "out")
+    made = generated("flat", fusion, view="2d", rows_begin=ALIGNED, vector=4)
+    built = artifact(made, pool.submit(made.source, HOPPER.name).result())
+    assert run_set(fusion, built, parse(built.ptx), RANDOM, ORDERS[:1]).fault == ""

@@ -14,6 +14,7 @@ from compiler.errors import CompilerError
 from compiler.schedule.trace import ScheduleTrace, launches_of
 from search.cli.load import load_one
 from search.tuning.candidates.plan import Plan
+from tests.shares import shared
 
 SUITE = Path("benchmarks/suite/suite_public.json")
 CASES: list[dict[str, Any]] = json.loads(SUITE.read_text())["cases"]
@@ -35,7 +36,7 @@ def traced(case: str, count: int) -> Iterator[ScheduleTrace]:
 
 
 @pytest.mark.parametrize("points", [2, pytest.param(24, marks=pytest.mark.long)])
-@pytest.mark.parametrize("case", TAKEN)
+@pytest.mark.parametrize("case", shared(TAKEN, 2))
 def test_a_launch_of_the_public_suite_has_at_most_forty_steps(case: str, points: int) -> None:
     longest = max(traced(case, points), key=lambda trace: len(trace.steps))
     assert len(longest.steps) <= MOST_STEPS, str(longest)

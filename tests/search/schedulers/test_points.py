@@ -27,6 +27,7 @@ from tests.cards import card_of
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.fusions import SMALL, suite_fusions
 from tests.search.schedulers.points import SM_COUNT
+from tests.shares import shared
 
 HOPPER, AMPERE = arch_named("sm_90a"), arch_named("sm_80")
 MODEL_NAMES = {getattr(rule, "__name__", "") for rule in MODEL} - STOOD_FOR.keys() - BEYOND.keys()
@@ -91,12 +92,12 @@ def check_refused_points(name: str, count: int, seed: int) -> set[str]:
     return met
 
 
-@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("name", shared(FUSIONS, 2))
 def test_legal_points_compile(name: str) -> None:
     check_legal_points(name, 1, seed=1)
 
 
-@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("name", shared(FUSIONS, 2, 1))
 def test_points_refused_under_a_rule_s_name_are_refused_by_the_compiler(name: str) -> None:
     check_refused_points(name, 3, seed=2)
 
@@ -147,7 +148,7 @@ def beyond_the_model(count: int, seed: int) -> set[str]:
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(12, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("name", shared(FUSIONS, 3))
 def test_schedules_without_the_copy_engine_are_legal_on_ampere(name: str, count: int) -> None:
     for scheduler in schedulers_for(FUSIONS[name], card_of(AMPERE, SM_COUNT)):
         for point in scheduler.space(FUSIONS[name], AMPERE).sample(count, seed=5):

@@ -56,6 +56,7 @@ from tests.search.schedulers.row_fusions import (
     softmax,
     tensor,
 )
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 ROW = Row(132)
@@ -413,7 +414,7 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", shared(RUNS, 2))
 def test_kernels_compute_their_fusion(name: str, pool: CompilePool) -> None:
     fusion, knobs = RUNS[name]
     made = generate(ROW.trace(fusion, point_with(ROW.space(fusion, HOPPER), **knobs)), HOPPER)

@@ -3,7 +3,6 @@ right under all checks of the emulator."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -22,7 +21,8 @@ from search.space.groups.tmem_layout import DIMSEPS
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add
 from tests.search.schedulers.points import generated, point_of, scheduler_named
-from tests.search.schedulers.row_fusions import rms_norm_of_sum, softmax, spread, tensor
+from tests.search.schedulers.row_fusions import Ops, rms_norm_of_sum, softmax, spread, tensor
+from tests.shares import shared
 
 ARCH = "sm_100a"
 
@@ -86,7 +86,7 @@ FLAT_CASES = [
 ]
 
 
-@pytest.mark.parametrize("pattern", OF_16)
+@pytest.mark.parametrize("pattern", shared(OF_16, 2))
 @pytest.mark.parametrize(("fusion", "point"), FLAT_CASES)
 def test_streams_by_every_pattern(fusion: Fusion, point: dict[str, Any], pattern: str, pool: CompilePool) -> None:
     words = {"tmem_store": 1} | point
@@ -151,7 +151,7 @@ def test_tiles_of_a_round_need_their_columns() -> None:
 ROW_CASES = [
     pytest.param(softmax((2, 8192), (1,), "bf16"), {}, id="rows", marks=LONG),
     pytest.param(softmax((2, 8192), (1,), "f32"), {"tmem": "values", "keep_values": "yes"}, id="costly values"),
-    pytest.param(rms_norm_of_sum((2, 8192), "bf16"), {"tmem": "values", "keep_values": "all"}, id="sums"),
+    pytest.param(rms_norm_of_sum((2, 8192), "bf16"), {"tmem": "values", "keep_values": "all"}, id="sums", marks=LONG),
     pytest.param(
         rms_norm_of_sum((2, 8192), "bf16"),
         {"tmem": "values", "keep_values": "all", "keep": "shared"},
@@ -161,7 +161,7 @@ ROW_CASES = [
 ]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@pytest.mark.parametrize("pattern", shared(PATTERNS, 2))
 @pytest.mark.parametrize(("fusion", "point"), ROW_CASES)
 def test_what_is_kept_of_rows(fusion: Fusion, point: dict[str, Any], pattern: str, pool: CompilePool) -> None:
     chosen = ROW | point | {"tmem_pattern": pattern, "tmem_store": 4, "tmem_load": 4}
@@ -195,7 +195,7 @@ def test_short_rows_stay_in_tensor_memory(fusion: Fusion, point: dict[str, Any],
 def test_rows_that_not_every_block_of_a_cluster_has_lie_there_too(pool: CompilePool) -> None:
     """Four blocks take turns at seven rows, and what they store first is also an output: in the second turn the last
     block has no row of its own. Passes that read there find what was put down, and do not use it."""
-    ops: list[Mapping[str, Any]] = [
+    ops: Ops = [
         {"op": "neg", "in": ["x"], "out": "n"},
         {"op": "exp", "in": ["n"], "out": "e"},
         {"op": "sum", "in": ["e"], "out": "s", "dims": [0, 1], "keepdim": True},

@@ -19,6 +19,7 @@ from search.space.groups import PATTERNS, exchange_of
 from search.space.schedulers.tile2d_rounds import rounds_by
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated, point_of, scheduler_named
+from tests.shares import shared
 
 ARCH = "sm_100a"
 
@@ -208,50 +209,55 @@ def test_columns_of_a_tile_are_counted() -> None:
 
 @pytest.mark.parametrize(
     ("fusion", "point"),
-    [
-        pytest.param(permuted((160, 192), (1, 0)), changed("16x64b"), id="pairs of threads"),
-        pytest.param(permuted((256, 128), (1, 0)), changed("16x128b"), id="fours"),
-        pytest.param(permuted((132, 260), (1, 0)), changed("16x128b", store="tma"), id="stored by tensor map"),
-        pytest.param(permuted((96, 512), (1, 0)), changed("16x256b"), id="fours beside pairs"),
-        pytest.param(permuted((96, 512), (1, 0)), changed("16x256b", tmem_load=1), id="pairs of a loop"),
-        pytest.param(permuted((256, 64), (1, 0)), changed("16x32bx2"), id="halves of a warp"),
-        pytest.param(permuted((3, 64, 132), (0, 2, 1), "bf16"), changed("16x128b"), id="halves of words"),
-        pytest.param(permuted((160, 192), (1, 0), "i8"), changed("16x128b"), id="bytes"),
-        pytest.param(
-            permuted((160, 192), (1, 0), "f64"),
-            changed("16x256b", vector_in=2, vector_out=2, tile_in=128),
-            id="two words an element",
-        ),
-        pytest.param(
-            permuted((131, 77), (1, 0)),
-            changed("16x128b", vector_in=1, vector_out=1, tile_in=32, tile_out=32, tmem_store=1, tmem_load=1),
-            id="odd rows",
-        ),
-        pytest.param(added_across((64, 256), (1, 0), also="permute"), changed("16x64b"), id="two sources"),
-        pytest.param(permuted((160, 192), (1, 0)), changed("16x64b", threads=256, tile_in=128), id="more than lanes"),
-        pytest.param(permuted((160, 192), (1, 0)), changed("16x64b", blocks_per_sm=1), id="tile after tile"),
-        pytest.param(permuted((131, 77), (1, 0)), WHOLE, id="whole warps, odd rows"),
-        pytest.param(
-            permuted((66, 258), (1, 0), "bf16"),
-            WHOLE | {"vector_in": 2, "tile_in": 256, "tmem_pattern": "16x128b"},
-            id="whole warps, words of two",
-        ),
-        pytest.param(
-            permuted((1024, 260), (1, 0), "i8"),
-            WHOLE | {"vector_in": 4, "vector_out": 4, "tile_in": 512, "tile_out": 128},
-            id="whole warps, bytes",
-            marks=LONG,
-        ),
-        pytest.param(
-            permuted((64, 130), (1, 0), "f64"),
-            WHOLE | {"tmem_pattern": "16x256b", "blocks_per_sm": 1},
-            id="whole warps, two words an element",
-            marks=LONG,
-        ),
-        pytest.param(
-            added_across((130, 130), (1, 0), also="permute"), WHOLE, id="whole warps of two sources", marks=LONG
-        ),
-    ],
+    shared(
+        [
+            pytest.param(permuted((160, 192), (1, 0)), changed("16x64b"), id="pairs of threads"),
+            pytest.param(permuted((256, 128), (1, 0)), changed("16x128b"), id="fours"),
+            pytest.param(permuted((132, 260), (1, 0)), changed("16x128b", store="tma"), id="stored by tensor map"),
+            pytest.param(permuted((96, 512), (1, 0)), changed("16x256b"), id="fours beside pairs"),
+            pytest.param(permuted((96, 512), (1, 0)), changed("16x256b", tmem_load=1), id="pairs of a loop"),
+            pytest.param(permuted((256, 64), (1, 0)), changed("16x32bx2"), id="halves of a warp"),
+            pytest.param(permuted((3, 64, 132), (0, 2, 1), "bf16"), changed("16x128b"), id="halves of words"),
+            pytest.param(permuted((160, 192), (1, 0), "i8"), changed("16x128b"), id="bytes"),
+            pytest.param(
+                permuted((160, 192), (1, 0), "f64"),
+                changed("16x256b", vector_in=2, vector_out=2, tile_in=128),
+                id="two words an element",
+            ),
+            pytest.param(
+                permuted((131, 77), (1, 0)),
+                changed("16x128b", vector_in=1, vector_out=1, tile_in=32, tile_out=32, tmem_store=1, tmem_load=1),
+                id="odd rows",
+            ),
+            pytest.param(added_across((64, 256), (1, 0), also="permute"), changed("16x64b"), id="two sources"),
+            pytest.param(
+                permuted((160, 192), (1, 0)), changed("16x64b", threads=256, tile_in=128), id="more than lanes"
+            ),
+            pytest.param(permuted((160, 192), (1, 0)), changed("16x64b", blocks_per_sm=1), id="tile after tile"),
+            pytest.param(permuted((131, 77), (1, 0)), WHOLE, id="whole warps, odd rows"),
+            pytest.param(
+                permuted((66, 258), (1, 0), "bf16"),
+                WHOLE | {"vector_in": 2, "tile_in": 256, "tmem_pattern": "16x128b"},
+                id="whole warps, words of two",
+            ),
+            pytest.param(
+                permuted((1024, 260), (1, 0), "i8"),
+                WHOLE | {"vector_in": 4, "vector_out": 4, "tile_in": 512, "tile_out": 128},
+                id="whole warps, bytes",
+                marks=LONG,
+            ),
+            pytest.param(
+                permuted((64, 130), (1, 0), "f64"),
+                WHOLE | {"tmem_pattern": "16x256b", "blocks_per_sm": 1},
+                id="whole warps, two words an element",
+                marks=LONG,
+            ),
+            pytest.param(
+                added_across((130, 130), (1, 0), also="permute"), WHOLE, id="whole warps of two sources", marks=LONG
+            ),
+        ],
+        2,
+    ),
 )
 def test_transposed_through_tensor_memory(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:
     assert not refused(fusion, point)

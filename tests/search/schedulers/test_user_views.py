@@ -15,6 +15,7 @@ from search.space.schedulers import schedulers_for
 from tests.cards import H200
 from tests.search.random_fusions.proving import outcomes
 from tests.search.schedulers.user_views import USER_FUSIONS, case_of
+from tests.shares import shared
 
 POINTS = 2
 """Of one scheduler or several, for each fusion."""
@@ -33,7 +34,7 @@ def test_the_reference_is_torch(name: str) -> None:
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", USER_FUSIONS)
+@pytest.mark.parametrize("name", shared(USER_FUSIONS, 2))
 def test_kernels_are_right_in_the_emulator(name: str, pool: CompilePool) -> None:
     assert schedulers_for(case_of(name).bound(), H200)
     every = list(outcomes(iter([case_of(name)]), 7, POINTS, pool))

@@ -52,7 +52,7 @@ def test_columns_are_rounded_as_the_compiler_does(needed: int) -> None:
 def test_points_with_tensor_memory_lower(scheduler: str, name: str) -> None:
     """The compiler refuses none of them for what it asks of tensor memory."""
     refused: Counter[str] = Counter()
-    found = points(scheduler, name, 8)
+    found = points(scheduler, name, 5)
     for point in found:
         try:
             kernel = made_at(scheduler, name, point).kernel
@@ -60,9 +60,9 @@ def test_points_with_tensor_memory_lower(scheduler: str, name: str) -> None:
             refused.update(v.rule for v in error.violations)
         else:
             assert kernel.tmem_columns >= 32
-    assert len(found) == 8
+    assert len(found) == 5
     assert not [rule for rule in refused if "tmem" in rule]
-    assert sum(refused.values()) < 3
+    assert sum(refused.values()) < 2
 
 
 @pytest.mark.parametrize(

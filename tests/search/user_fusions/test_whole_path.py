@@ -79,7 +79,7 @@ def tune(name: str, trials: int, folder: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("name", TUNED)
 def test_a_tuning_without_a_gpu_finds_a_kernel(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tune(name, 2, tmp_path, monkeypatch)
+    tune(name, 1, tmp_path, monkeypatch)
 
 
 @pytest.mark.long

@@ -85,7 +85,7 @@ def drawn(examples: int) -> settings:
 
 
 @schema.parametrize()
-@drawn(8)
+@drawn(4)
 def test_answers_are_those_that_are_documented(case: Any, used: World) -> None:
     case.call_and_validate(HOST, app=used.client.app, checks=CHECKS)
 

@@ -31,7 +31,7 @@ app.command()(command.ci)
 
 
 @pytest.fixture(autouse=True)
-def outside_of_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+def outside_of_ci(monkeypatch: pytest.MonkeyPatch, borrowed: None) -> None:
     monkeypatch.delenv(command.GITHUB_SUMMARY, raising=False)
     monkeypatch.setattr("search.tuning.tune.RANKED_POINTS", 20)  # seconds of each search would go into it otherwise
 

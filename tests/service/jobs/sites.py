@@ -6,8 +6,6 @@ import contextlib
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 import uuid
@@ -30,6 +28,7 @@ from service.db.migrate import ensure_ready
 from service.db.models import TuningRow, WorkerRow
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import queue_name
+from tests.service.jobs.nursery import Forked, Nursery
 from tests.service.running import python_path
 
 ROOT = Path(__file__).parents[3]
@@ -89,7 +88,7 @@ def processes_of(mark: str) -> list[int]:
 class Worker:
     """A worker process; what it logs is in `log`."""
 
-    popen: subprocess.Popen[bytes]
+    popen: Forked
     log: Path
 
     def stop(self, number: signal.Signals = signal.SIGTERM, within_s: float = 10.0) -> int:
@@ -109,6 +108,7 @@ class Site:
     db: Database
     jobs: DbosQueue
     mark: str
+    nursery: Nursery
     workers: list[Worker] = field(default_factory=list)
 
     @property
@@ -165,22 +165,9 @@ class Site:
     def worker(self, worker_id: str = "w0", device: str = "fake", card: str | None = None, prelude: str = "") -> Worker:
         """A worker process, not waited for; `prelude` is Python that runs in it first."""
         log = self.folder / f"{worker_id}-{len(self.workers)}.log"
-        command = [
-            sys.executable,
-            "-c",
-            f"{prelude}\n{SERVICE}",
-            "worker",
-            "--worker-id",
-            worker_id,
-            "--device",
-            device,
-        ]
-        command += ["--card", card] if card else []
-        with log.open("wb") as out:
-            popen = subprocess.Popen(
-                command, env=self.environment(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out
-            )
-        self.workers.append(Worker(popen, log))
+        arguments = ["worker", "--worker-id", worker_id, "--device", device, *(["--card", card] if card else [])]
+        forked = self.nursery.fork(f"{prelude}\n{SERVICE}", arguments, self.environment(), self.folder, log)
+        self.workers.append(Worker(forked, log))
         return self.workers[-1]
 
     def silence(self, worker: Worker) -> None:
@@ -255,12 +242,12 @@ def empty_database() -> bytes:
         return path.read_bytes()
 
 
-def make_site(folder: Path) -> Iterator[Site]:
+def make_site(folder: Path, nursery: Nursery) -> Iterator[Site]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "fusetune.db").write_bytes(empty_database())
     jobs = DbosQueue(f"sqlite:///{folder / 'jobs.db'}")
     with Database(f"sqlite:///{folder / 'fusetune.db'}") as db:
-        site = Site(folder, db, jobs, uuid.uuid4().hex)
+        site = Site(folder, db, jobs, uuid.uuid4().hex, nursery)
         try:
             yield site
         finally:

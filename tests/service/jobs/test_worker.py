@@ -21,6 +21,7 @@ from service.db import cards, fusions, kernels, tunings
 from service.db.models import FusionRow, WorkerRow
 from service.jobs.dbos_queue import GIVEN_UP
 from service.jobs.reconcile import reconcile
+from tests.service.jobs.nursery import Nursery
 from tests.service.jobs.sites import DEADLINE_S, Site, fusion_of, make_site, until
 
 Kernel = tuple[str, str]
@@ -51,7 +52,8 @@ def assert_nothing_ran_twice(found: list[Trial]) -> None:
 
 
 def test_a_tuning_survives_the_death_and_the_stop_of_its_worker(site: Site) -> None:
-    tuning_id = site.post(trials_limit=20, budget_s=15.0, hand_over=False)  # the API died before it handed it over
+    # Ended by a count. The API died before it handed it over.
+    tuning_id = site.post(trials_limit=20, budget_s=120.0, hand_over=False)
 
     killed = site.worker()
     seen = site.at_least(4, tuning_id)
@@ -92,9 +94,9 @@ def test_a_tuning_survives_the_death_and_the_stop_of_its_worker(site: Site) -> N
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def served(tmp_path_factory: pytest.TempPathFactory, nursery: Nursery) -> Iterator[Site]:
     """A site with a worker that several tests share, any of them first; each leaves it idle."""
-    for site in make_site(tmp_path_factory.mktemp("served")):
+    for site in make_site(tmp_path_factory.mktemp("served"), nursery):
         site.worker()
         site.come_up()
         yield site

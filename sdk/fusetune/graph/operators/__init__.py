@@ -6,7 +6,7 @@ import torch
 from torch.fx import Node
 
 from fusetune.errors import CannotConvert, InvalidFusion
-from fusetune.graph.operators import choices, folds, pointwise, refused, sources, strided, views
+from fusetune.graph.operators import choices, folds, pointwise, products, refused, sources, strided, views
 from fusetune.graph.operators.rows import REFUSED, ROWS, arguments, written
 from fusetune.graph.writing import Several, Uniform, Value, Writing, cannot_convert, is_derived, is_empty
 
@@ -18,6 +18,7 @@ __all__ = [
     "folds",
     "is_size",
     "pointwise",
+    "products",
     "refused",
     "sources",
     "strided",

@@ -6,7 +6,7 @@ from fusetune.graph.operators.rows import REFUSED
 
 _INSTEAD = {
     "Leave the matrix product to torch, and call fusions before and behind it.": """
-        mm addmm bmm baddbmm matmul mv dot addmv addr linear _scaled_mm _int_mm""",
+        matmul mv dot addmv addr linear _scaled_mm""",
     "Leave the convolution to torch, and call fusions before and behind it.": """
         convolution convolution_backward _convolution""",
     "Leave attention to torch, and call fusions before and behind it.": """

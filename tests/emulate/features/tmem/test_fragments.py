@@ -8,6 +8,7 @@ import pytest
 from compiler.emulate.features.tmem.layout import fragment, registers_of
 from compiler.emulate.launch import Completion
 from tests.emulate.features.small_kernels import EVERY_ORDER, Words, allocated, load_row, registers, run, store_row
+from tests.shares import crossed
 
 SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
 COUNTS = {
@@ -82,10 +83,10 @@ DUMP = "\n".join(
 START_ROW = "  shl.b32 %r7, %r1, 2;\n"
 
 
-@pytest.mark.parametrize(("shape", "num"), FORMS)
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
-def test_a_form_loads_and_stores_the_cells_of_its_fragment(shape: str, num: int, packed: bool) -> None:
+@pytest.mark.parametrize(("form", "packed"), crossed(FORMS, [False, True], 2))
+def test_a_form_loads_and_stores_the_cells_of_its_fragment(form: tuple[str, int], packed: bool) -> None:
     """Loads from known contents, stores other values, and dumps all of tensor memory."""
+    shape, num = form
     count, halves = COUNTS[shape][num], 2 if packed else 1
     rng = np.random.default_rng(num)
     contents, given = filled(rng), rng.integers(0, 1 << 32, (128, count), np.uint32)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._inductor.exc import InductorError
 
 import fusetune
 from benchmarks.models.catalogue import MODELS, Setting, seed
@@ -247,6 +248,21 @@ def test_block_runs_kernels_in_the_first_step(function: Any, inputs: Any, region
     run = compiled(function, ours, mode="block")
     torch.testing.assert_close(run(*inputs), function(*inputs))
     assert len(graph_of(ours).version.keys) == regions  # type: ignore[union-attr]
+
+
+def test_a_graph_that_inductor_fails_over_runs_in_eager_with_its_regions() -> None:
+    def failing(gm: Any, inputs: Any, **settings: Any) -> Any:
+        raise InductorError(IndexError("list index out of range"), None)
+
+    source: Any = FakeKernels()
+    ours = CompileBackend(source, FixedClock(), None, failing)
+    run = compiled(around, ours, strict=False)
+    for _ in range(3):
+        torch.testing.assert_close(run(X, Y, W), around(X, Y, W))
+    assert [choice.is_taken for choice in ours.choices.known.values()] == [True, True]
+    torch._dynamo.reset()
+    with pytest.raises(InductorError, match="out of range"):
+        compiled(around, CompileBackend(source, FixedClock(), None, failing))(X, Y, W)
 
 
 def test_cached_asks_nobody() -> None:

@@ -20,6 +20,7 @@ from search.space.schedulers.column import Column
 from tests.search.proof.emulated.kernels import without
 from tests.search.schedulers.column_fusions import COLUMNS, column_sum
 from tests.search.schedulers.points import SM_COUNT, generated
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 
@@ -38,7 +39,7 @@ def fault_of(fusion: Fusion, made: Generated, source: str, pool: CompilePool) ->
     return ""
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("name", shared(COLUMNS, 2))
 def test_drawn_points_are_right(name: str, pool: CompilePool) -> None:
     fusion, scheduler = COLUMNS[name], Column(SM_COUNT)
     drawn = scheduler.space(fusion, HOPPER).sample(40, seed=7)

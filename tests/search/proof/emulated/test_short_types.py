@@ -19,6 +19,7 @@ from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import input_sets
 from tests.search.schedulers.permute_fusions import permuted
 from tests.search.schedulers.points import generated
+from tests.shares import crossed
 
 SHORT: tuple[DTypeName, ...] = ("f8e4m3", "f8e5m2", "u8", "i16")
 LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0, "i16": 32767.0, "u8": 127.0}
@@ -67,8 +68,7 @@ FLAT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("path", FLAT)
-@pytest.mark.parametrize("dtype", SHORT)
+@pytest.mark.parametrize(("path", "dtype"), crossed(FLAT, SHORT, 2))
 def test_scaled_from_and_to(dtype: DTypeName, path: str, pool: CompilePool) -> None:
     pairs: tuple[tuple[DTypeName, DTypeName], ...] = ((dtype, "bf16"), ("f32", dtype), (dtype, dtype))
     for read, made in pairs:
@@ -115,8 +115,7 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("how", ROWS)
-@pytest.mark.parametrize("dtype", [*LARGEST])
+@pytest.mark.parametrize(("how", "dtype"), crossed(ROWS, LARGEST, 2))
 def test_rows_are_quantised(dtype: DTypeName, how: str, pool: CompilePool) -> None:
     fusion = quantised((6, 1024), "bf16", dtype)
     expect_right(generated("row", fusion, **ROWS[how]), pool, input_sets(fusion))

@@ -23,6 +23,7 @@ from tests.search.proof.emulated.kernels import kernel_at, kernels_of
 from tests.search.schedulers.fusions import add, silu_of_sum, suite_fusions
 from tests.search.schedulers.permute_fusions import permuted
 from tests.search.schedulers.points import generated
+from tests.shares import shared
 
 SUITE = {
     name: fusion
@@ -48,7 +49,7 @@ def pairs(fusion: Fusion, count: int = 2) -> list[tuple[Generated, Small]]:
     return found
 
 
-@pytest.mark.parametrize("name", SUITE)
+@pytest.mark.parametrize("name", shared(SUITE, 2))
 def test_a_small_binding_keeps_the_class(name: str) -> None:
     for served, small in pairs(SUITE[name]):
         made = small.generated

@@ -11,7 +11,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
 from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import OpKind
-from compiler.reference import Values, evaluate, settled
+from compiler.reference import Values, evaluate, round_to, settled
 from search.proof.verify import points
 from search.proof.verify.points import Offsets, at_points
 from tests.search.random_fusions.cases import random_case
@@ -30,7 +30,7 @@ def storages(fusion: Fusion, seed: int) -> Storage:
     for value in map(fusion.value, fusion.inputs):
         elems = value.storage_elems
         if value.dtype.is_float:
-            found[value.name] = rng.standard_normal(elems)
+            found[value.name] = round_to(rng.standard_normal(elems), value.dtype, np)
         elif value.dtype is DType.BOOL:
             found[value.name] = rng.integers(0, 2, elems)
         else:
