@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fusetune.wire.t4 import T4Error, T4Result, read, written
+from fusetune.wire.t4 import Setting, T4Error, T4Result, read, written
 
-POINT = {"vector": 8, "load": "bulk"}
+POINT: dict[str, Setting] = {"vector": 8, "load": "bulk"}
 MEASURED: dict[str, Any] = {
     "number": 0, "scheduler": "flat", "point": POINT, "state": "measured", "median_us": 12.5,
     "samples_us": [12.0, 13.0], "seconds": {"compile": 0.5, "verify": 0.01},

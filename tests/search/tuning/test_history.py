@@ -61,7 +61,7 @@ def test_a_point_of_elsewhere_is_the_nearest_legal_one(
 
 
 def past(kin: Kin, vector: int, far: float = 0.0, scheduler: str = "flat") -> Past:
-    point = {"threads": 64, "vector": vector, "load": "vector"}
+    point: dict[str, KnobValue] = {"threads": 64, "vector": vector, "load": "vector"}
     return Past(Candidate.of(scheduler, point), kin, (far, 0), f"{kin.name} {vector}")
 
 
