@@ -226,6 +226,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.search": Row(lazily=("compiler", "search")),
+    "benchmarks.search.first": Row(ours=("fusetune", "search.cli.load")),
     "benchmarks.search.winners": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from fusetune.wire.t4 import read
 from service.db import trials, tunings
 from service.db.models import WorkerRow
 from service.db.types import now
@@ -42,6 +43,20 @@ def record_trials(service: World, id: str) -> None:
             times = {"median_us": 10.0 - number, "samples_us": [1.0]} if state == "measured" else {}
             data = {"number": number, "state": state, "scheduler": "flat", "point": {"vector": 4}, **times}
             trials.record(session, id, data)
+
+
+def test_the_history_of_a_tuning_is_t4(service: World) -> None:
+    view = opened(service)
+    with service.db.write() as session:
+        for number, state in enumerate(("measured", "crashed", "cancelled")):
+            one = {"number": number, "scheduler": "flat", "point": {"vector": number}, "state": state}
+            timed = {"median_us": 12.5, "samples_us": [12.0, 13.0]} if state == "measured" else {}
+            trials.record(session, view["id"], {**one, **timed})
+    document = service.client.get(f"/v1/tunings/{view['id']}/history.t4.json").json()
+    assert document["metadata"]["device"] == "H200"
+    assert [(one.us, one.invalidity) for one in read(document)] == [(12.5, "correct"), (None, "runtime")]
+    assert document["results"][0]["times"]["runtimes"] == [0.012, 0.013]
+    check(service.client.get("/v1/tunings/none/history.t4.json"), 404, "not-found")
 
 
 def test_trials_by_page_and_state(service: World) -> None:

@@ -112,6 +112,23 @@ def test_the_faster_of_two_searches_answers(bench: Bench, second_us: float, kept
     assert bool(row.note) == bool(note)
 
 
+def test_an_idle_worker_gives_the_gpu_back_once_and_has_its_imports_done(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.jobs.tuning._IDLE_S", 0.0)
+    asked: list[str] = []
+    monkeypatch.setattr(bench.device, "close", lambda: asked.append("close"))
+    monkeypatch.setattr(bench.device, "facts", lambda: asked.append("facts"))
+    work = bench.tunings()
+    work.rest_if_idle()
+    work.rest_if_idle()
+    assert asked == ["close", "facts"]
+    bench.search = wins(12.5)
+    work.run(bench.site.post(hand_over=False))
+    work.rest_if_idle()
+    assert asked == ["close", "facts"] * 2
+
+
 def test_kernel_and_end_are_written_together_or_not_at_all(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.search = wins(12.5)
     tuning_id = bench.site.post(hand_over=False)
