@@ -16,12 +16,15 @@ from search.measure.device import Effort, MeasureResult, MeasuringDevice
 from search.tuning.build import Compiler
 from search.tuning.identity import kernel_id
 from search.tuning.trial import TrialState
+from service.ci.belonging import strangers
 from service.ci.folder import LockSubject
 from service.ci.lock import LockedEvidence, LockEntry
 from service.ci.verdict import CiVerdict, Status
 
 SECOND_LOOKS = 2
 """Further timings of a kernel that came out slow, the best counts: one of some 10 ms may meet a busy neighbour."""
+
+_FOREIGN = "the entry's fields do not belong together"
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,11 @@ def change_of(entry: LockEntry, built: KernelArtifact) -> Change:
 
 def check_built(subject: LockSubject, entry: LockEntry, built: KernelArtifact) -> CiVerdict:
     """The verdict on a rebuilt kernel where its GPU is not at hand."""
-    change = change_of(entry, built)
+    change, foreign = change_of(entry, built), strangers(subject, entry, built)
     if change.code:
-        return _verdict(subject, entry, Status.CHANGED, "the kernel came out differently", change.code)
+        return _verdict(subject, entry, Status.CHANGED, "the kernel came out differently", (*change.code, *foreign))
+    if foreign:
+        return _verdict(subject, entry, Status.CHANGED, _FOREIGN, (*foreign, *change.note))
     same = f"same {'machine code' if change.note else 'source and machine code'} as was verified on {entry.card.name}"
     return _verdict(subject, entry, Status.REBUILT, same, change.note)
 
@@ -106,6 +111,8 @@ def check_run(
     if change.code:
         message = f"the kernel came out differently; it is {right} and takes {pace}"
         return _verdict(subject, entry, Status.CHANGED, message, change.code, measured_us)
+    if foreign := strangers(subject, entry, built):
+        return _verdict(subject, entry, Status.CHANGED, f"{_FOREIGN}; it is {right}", foreign, measured_us)
     entry, proof = _proven(entry)
     if measured_us > limit_us:
         message = f"{pace}; +{tolerance:.1%} is allowed"

@@ -208,6 +208,9 @@ def _contradictions(name: str, entry: LockEntry) -> list[str]:
     if not is_file_name(name):
         return [f"fusions: found {name!r}, expected the name of a fusion file."]
     faults: list[str] = []
+    if not entry.p10_us <= entry.median_us <= entry.p90_us:
+        found = f"{entry.median_us:g} beside p10_us {entry.p10_us:g} and p90_us {entry.p90_us:g}"
+        faults.append(f"{where}.median_us: found {found}, expected p10_us <= median_us <= p90_us.")
     try:
         arch_named(entry.card.arch)
         fusion = trace_from_json(entry.trace).fusion

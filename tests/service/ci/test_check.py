@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,8 @@ from compiler.nvrtc import CompilePool
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.fake import FACTS
+from search.tuning.attached import card_of
+from search.tuning.candidates.plan import Plan
 from search.tuning.timeline import Timeline
 from search.tuning.trial import TrialState
 from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
@@ -131,7 +134,7 @@ def locked(lock: Lock, **fields: str) -> LockEntry:
         pytest.param({}, Status.REBUILT, (), id="same"),
         pytest.param({"generator": "fusetune 0.0", "nvrtc": "12.9"}, Status.REBUILT, (), id="same-by-older-tools"),
         pytest.param(
-            {"source_sha256": "0" * 64},
+            {"source_sha256": "0" * 64, "generator": "fusetune 0.0"},
             Status.REBUILT,
             ("source sha256: the lock has 000", "machine code and launch are the same", "made by "),
             id="source-only",
@@ -146,7 +149,7 @@ def locked(lock: Lock, **fields: str) -> LockEntry:
         pytest.param(
             {"source_sha256": "0" * 64, "code_hash": "0" * 64, "launch_hash": "0" * 64},
             Status.CHANGED,
-            ("source sha256: ", "machine code: ", "launch: ", "made by "),
+            ("source sha256: ", "machine code: ", "launch: ", "made by ", "source_sha256: "),
             id="all",
         ),
     ],
@@ -164,6 +167,40 @@ def test_without_its_gpu_a_rebuilt_kernel_is_compared(
     assert [line.startswith(start) for line, start in zip(verdict.details, details, strict=True)] == [True] * len(
         details
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        pytest.param({"source_sha256": "0" * 64}, "source_sha256: ", id="source"),
+        pytest.param({"floor_us": 1e-4}, "floor_us: the lock has 0.0001, of this fusion on", id="floor"),
+        pytest.param({"candidate": {"scheduler": "tile3d"}}, "candidate.scheduler: found tile3d", id="scheduler"),
+        pytest.param({"candidate": {"point": {}}}, "candidate.point: it is no point of ", id="no-point"),
+        pytest.param({"candidate": {"another": 1}}, "candidate.point: ", id="another-point"),
+    ],
+)
+def test_a_field_that_does_not_follow_from_the_rest_is_named(
+    lock: Lock,
+    subjects: dict[str, LockSubject],
+    kernels: dict[str, tuple[Any, KernelArtifact]],
+    fields: dict[str, Any],
+    told: str,
+) -> None:
+    entry, subject, built = lock.fusions["add"], subjects["add"], kernels["add"][1]
+    if "candidate" in fields:
+        changed = dict(fields["candidate"])
+        if changed.pop("another", None):
+            plan = Plan.of(subject.fusion, card_of(FACTS)[0])
+            others = (one for one in plan.sample(20, 1) if one.scheduler == entry.candidate.scheduler)
+            changed["point"] = next(one.knobs for one in others if one.knobs != entry.candidate.point)
+        fields = {"candidate": entry.candidate.model_copy(update=changed)}
+    entry = entry.model_copy(update=fields)
+    verdict = check_built(subject, entry, built)
+    assert verdict.status == Status.CHANGED
+    assert [line for line in verdict.details if line.startswith(told)], verdict.details
+    on_gpu = check_run(subject, entry, built, Scripted([takes(10.0)]), 0.1)
+    assert (on_gpu.status, verdict.message in on_gpu.message) == (Status.CHANGED, True)
+    assert check_built(subject, entry.model_copy(update={"generator": "fusetune 0.0"}), built).status == Status.REBUILT
 
 
 @pytest.mark.parametrize(

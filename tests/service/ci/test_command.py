@@ -23,6 +23,7 @@ from search.tuning.budget import Budget
 from service.ci import command
 from service.ci.lock import Lock, read_lock
 from service.ci.tuning import tune
+from tests.service.ci.conftest import times_of
 
 Edit = Callable[[str, Callable[[dict[str, Any]], None]], None]
 
@@ -67,8 +68,8 @@ def test_a_lock_that_holds_is_all_good_and_left_alone(place: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "code", "told"),
     [
-        pytest.param(lambda e: e.update(median_us=8.0), 1, "slower: 10.00 us, +25.0%", id="slower"),
-        pytest.param(lambda e: e.update(median_us=9.2), 0, "ok: right on all input sets; 10.00 us, +8.7%", id="close"),
+        pytest.param(lambda e: e.update(times_of(8.0)), 1, "slower: 10.00 us, +25.0%", id="slower"),
+        pytest.param(lambda e: e.update(times_of(9.2)), 0, "ok: right on all input sets; 10.00 us, +8.7%", id="close"),
         pytest.param(lambda e: e.update(code_hash="0" * 64), 1, "changed: the kernel came out", id="changed"),
         pytest.param(lambda e: e["trace"].update(steps=[]), 1, "cannot be rebuilt: ", id="no-schedule"),
         pytest.param(lambda e: e["card"].update(name="H200"), 3, "lock miss: card: the lock has H200", id="card"),
@@ -87,7 +88,7 @@ def test_an_entry_that_does_not_hold_fails(
 
 
 def test_the_tolerance_is_a_percentage(place: Path, edit_entry: Edit) -> None:
-    edit_entry("add", lambda entry: entry.update(median_us=8.0))
+    edit_entry("add", lambda entry: entry.update(times_of(8.0)))
     assert ci(place, "--tolerance", "24").exit_code == 1
     assert ci(place, "--tolerance", "26").exit_code == 0
 
@@ -217,7 +218,7 @@ def tuned_at_once(monkeypatch: pytest.MonkeyPatch, lock: Lock) -> list[str]:
     [
         pytest.param(lambda e: e["card"].update(name="H200"), id="another-card"),
         pytest.param(lambda e: e.update(policy="stopwatch"), id="another-policy"),
-        pytest.param(lambda e: e.update(median_us=5.0), id="slower"),
+        pytest.param(lambda e: e.update(times_of(5.0)), id="slower"),
         pytest.param(lambda e: e.update(code_hash="0" * 64), id="changed"),
         pytest.param(lambda e: e["trace"].update(steps=[]), id="cannot-be-rebuilt"),
     ],
@@ -369,7 +370,7 @@ def test_an_interrupted_search_is_no_result(subjects: Any, fake_gpu: Attached, m
 
 
 def test_reports_are_written(place: Path, edit_entry: Edit) -> None:
-    edit_entry("add", lambda entry: entry.update(median_us=5.0))
+    edit_entry("add", lambda entry: entry.update(times_of(5.0)))
     junit, summary = place / "report.xml", place / "summary.md"
     assert ci(place, "--junit", str(junit), "--summary", str(summary)).exit_code == 1
     suite = ET.parse(junit).getroot()[0]
