@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from compiler.arch import card_or_default
+from compiler.faults import UsageFault
 from compiler.pipeline import GENERATOR
 from search.cli.faults import reports_faults
 from search.cli.load import Named, load_one, sizes_of
@@ -31,6 +32,7 @@ from search.tuning.attached import Attached, Detached, find_device
 from search.tuning.budget import Budget
 from search.tuning.candidates.plan import Plan
 from search.tuning.journal import Journal, JournalKey, spaces_key
+from search.tuning.past_folders import PastFolders
 from search.tuning.prepared import prepared_before
 from search.tuning.progress import progress_on
 from search.tuning.results import TunedSubject, usable_folder, write_outcome
@@ -60,6 +62,10 @@ def tune(
         float | None,
         typer.Option(help="Stop once what is left is expected to save less than so many %.", min=0.0, max=100.0),
     ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(help="Folder of results of earlier tunings, whose best points are tried first.", metavar="DIR"),
+    ] = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Show at the end what took how long.")] = False,
 ) -> None:
     """Search a fusion for its fastest correct kernel. Stop it with Ctrl-C, resume it by running it again."""
@@ -68,6 +74,8 @@ def tune(
     if isinstance(context.obj, float):  # when the process began: imports count
         budget.started, times = context.obj, Timeline(context.obj)
         times.add(Span(SearchStage.IMPORTS, MAIN, context.obj, time.monotonic(), time.process_time()))
+    if history is not None and not history.is_dir():
+        raise UsageFault(f"--history: {history} is no folder. Name one that an earlier tuning has written (--out).")
     named = load_one(fusion, case, sizes_of(bind or []))
     card_or_default(card)  # an unknown card is refused before a GPU is looked for
     plan_fusion = named.bound()
@@ -83,7 +91,7 @@ def tune(
             without_gpu.tune_without_gpu(named, plan, target, budget, folder, seed, console, times)
         case Attached():
             with closing(target.device):
-                _on_gpu(named, plan, target, budget, folder, seed, console, times, rules)
+                _on_gpu(named, plan, target, budget, folder, seed, console, times, rules, history)
     if timeline:
         console.print(timeline_table(times.record()))
 
@@ -102,6 +110,7 @@ def _on_gpu(
     console: Console,
     times: Timeline,
     rules: StopRules,
+    history: Path | None,
 ) -> None:
     for note in gpu.notes:
         console.print(note, markup=False)
@@ -120,9 +129,11 @@ def _on_gpu(
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
         prepared = prepared_before(folder / named.name, plan.fusion)
+        past = None if history is None else PastFolders(history)
         outcome = tune_on(
-            gpu, plan, journal, budget, seed, progress, first=prepared, timeline=times, enough=lambda: rules
-        )
+            gpu, plan, journal, budget, seed, progress, first=prepared, timeline=times, enough=lambda: rules,
+            history=past,
+        )  # fmt: skip
     subject = TunedSubject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome, times.record())
     console.print(describe_outcome(folder, subject, outcome), markup=False)

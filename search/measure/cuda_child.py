@@ -208,7 +208,7 @@ class CudaBackend:
                 "buffer_sets": samples.buffer_sets,
                 "retaken": samples.retaken,
                 "driver": self._facts.driver,
-                "torch": self._torch.__version__,
+                "torch": str(self._torch.__version__),  # a type of its own, for which our parent would import torch
                 **self._nvml.state(),
             },
         )

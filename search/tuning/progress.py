@@ -23,7 +23,8 @@ _LINE_EVERY_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A tuning at one moment. `floor_us` is the least time that the card allows, if known."""
+    """A tuning at one moment. `floor_us` is the least time that the card allows, if known; `first_s` when the first
+    kernel was right and timed."""
 
     phase: str
     states: Mapping[TrialState, int] = field(default_factory=dict)
@@ -33,6 +34,7 @@ class Snapshot:
     budget_s: float | None = None
     compiling: int = 0
     waiting: int = 0
+    first_s: float | None = None
     failures: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -154,8 +156,9 @@ def facts(snapshot: Snapshot) -> list[tuple[str, str]]:
     if snapshot.failures:
         listed = ", ".join(f"{count} {reason}" for reason, count in list(snapshot.failures.items())[:6])
         shown.append(("failed", f"failed: {listed}"))
+    first = "" if snapshot.first_s is None else f", first kernel after {snapshot.first_s:.1f} s"
     left = "" if snapshot.left_s is None else f", {snapshot.left_s:.0f} s left"
-    shown.append(("time", f"{snapshot.elapsed_s:.0f} s{left}"))
+    shown.append(("time", f"{snapshot.elapsed_s:.0f} s{left}{first}"))
     return shown
 
 

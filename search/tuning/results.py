@@ -18,6 +18,7 @@ from compiler.errors import CompilerError
 from compiler.ir.fusion import Fusion
 from fusetune.wire.artifact import KernelArtifact
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.history import same_at_other_sizes, sizes_of, structure_of
 from search.tuning.prepared import write_whole
 from search.tuning.timeline import Record
 from search.tuning.trial import Trial, TrialState
@@ -127,6 +128,9 @@ def _row(subject: TunedSubject, trials: Counter[str], ended: str, timeline: Reco
         "fingerprint": subject.fusion.fingerprint,
         "binding": subject.fusion.binding_hash,
         "card": subject.card,
+        "alike": same_at_other_sizes(subject.fusion),
+        "structure": structure_of(subject.fusion),
+        "sizes": sizes_of(subject.fusion),
         "points": subject.points,
         "legal": subject.legal,
         "trials": dict(trials),

@@ -19,6 +19,7 @@ from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import spread
 from search.tuning.first import FirstKernel
+from search.tuning.history import History, begun_from, starts
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
@@ -63,6 +64,7 @@ def tune_on(
     timeline: Timeline | None = None,
     early: FirstKernel | None = None,
     enough: Callable[[], StopRules] = StopRules,
+    history: History | None = None,
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
@@ -70,6 +72,7 @@ def tune_on(
     once a kernel was measured: nobody shall wait for it who wants a kernel. `first`: candidates that are tried before
     what the ranking has, those that were proven in the emulator when there was no such GPU. `timeline`: where all of it
     is told. `early`: who may want the first kernel that can be served. `enough`: when the search ends early.
+    `history`: what it begins with, behind `first`.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     timeline = timeline or Timeline()
@@ -84,6 +87,9 @@ def tune_on(
         drafts = drafting.of(plan.subject(gpu.card), timeline)
         pool = compiling or stack.enter_context(CompilePool(processes))
         pool.start()
+        warm = [] if history is None else starts(history.alike(plan.fusion, gpu.card), spaces)
+        if warm and progress is not None:
+            progress.note(begun_from(warm))
         opener = stack.enter_context(ThreadPoolExecutor(1))  # inputs and reference are made while kernels are
         opened = opener.submit(gpu.device.open, plan.fusion)
         with timeline.span(SearchStage.RANKING):
@@ -94,7 +100,7 @@ def tune_on(
         tuner = Tuner(
             builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card), timeline),
             device=gpu.device,
-            sampler=GuidedSampler(spaces, seed, [*first, *spread(ranking)]),
+            sampler=GuidedSampler(spaces, seed, [*first, *(one for _, one in warm), *spread(ranking)]),
             journal=log,
             budget=budget,
             settings=SearchSettings(queue_depth=processes + 4, floor_us=floor),

@@ -129,6 +129,7 @@ class Tuner:
         self._beside: Callable[[], None] | None = beside
         self._done_beside: Future[None] | None = None
         self._opened = opened
+        self._first_s: float | None = None
         self._finals = Finals(device, self._artifact_of, self._record)
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
@@ -271,6 +272,8 @@ class Tuner:
             return
         (kernel, future), self._measuring = self._measuring, None
         trial = judged(kernel.build, kernel.artifact, future.result())
+        if trial.state is TrialState.MEASURED and self._first_s is None:
+            self._first_s = self._budget.elapsed_s
         self._end(trial)
         if trial.state not in WITHOUT_VERDICT:
             self._judged[kernel.id] = trial
@@ -337,5 +340,6 @@ class Tuner:
                 budget_s=self._budget.seconds,
                 compiling=len(self._compiling),
                 failures=failure_counts(trials),
+                first_s=self._first_s,
             )
         )

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, and_, column, select, values
+from sqlalchemy import ColumnElement, Select, and_, column, select, values
 from sqlalchemy.orm import Session, defer
 
 from fusetune.wire.artifact import VERIFIER, is_proven_today
@@ -166,16 +166,25 @@ def current(session: Session, key: Key) -> KernelRow | None:
 def at_other_sizes(session: Session, key: Key, at_most: int) -> list[tuple[KernelRow, dict[str, Any]]]:
     """Kernels of a key's fusion that were measured on its card at other bindings and answer there, the newest first,
     each with its binding's document."""
-    fingerprint, binding, card_id, policy = key
+    return _measured(session, key, at_most, and_(KernelRow.binding != key[1], KernelRow.card_id == key[2]))
+
+
+def on_other_cards(session: Session, key: Key, at_most: int) -> list[tuple[KernelRow, dict[str, Any]]]:
+    """Those that were measured on other cards, at any binding."""
+    return _measured(session, key, at_most, KernelRow.card_id != key[2])
+
+
+def _measured(
+    session: Session, key: Key, at_most: int, which: ColumnElement[bool]
+) -> list[tuple[KernelRow, dict[str, Any]]]:
     of_binding = and_(BindingRow.fingerprint == KernelRow.fingerprint, BindingRow.hash == KernelRow.binding)
     query = (
         select(KernelRow, BindingRow.document)
         .join(BindingRow, of_binding)
         .where(
-            KernelRow.fingerprint == fingerprint,
-            KernelRow.binding != binding,
-            KernelRow.card_id == card_id,
-            KernelRow.policy == policy,
+            which,
+            KernelRow.fingerprint == key[0],
+            KernelRow.policy == key[3],
             KernelRow.time == "measured",
             KernelRow.superseded_at.is_(None),
         )

@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
 from functools import partial
-from math import log2
 
 from compiler.nvrtc import CompilePool
 from search.measure.device import MeasuringDevice
-from search.space.space import Space
 from search.tuning.attached import Attached
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool
 from search.tuning.first import FirstKernel
 from search.tuning.tune import tune_on
-from service.db import cards, fusions, kernels, trials
+from service.db import cards, kernels, trials
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
+from service.jobs.past import PastTunings
 from service.jobs.reproving import on_gpu, prove_again
 from service.jobs.settle import serve_first, settle, settle_proven_again
 
 log = logging.getLogger(__name__)
-
-_TRIED_OF_OTHER_SIZES = 4
-"""Kernels of other sizes whose schedules are tried first, of the newest `_LOOKED_AT`."""
-
-_LOOKED_AT = 64
 
 
 def search(
@@ -41,7 +34,7 @@ def search(
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
     What the emulator found right for the card's model is tried before anything else, then what won at other sizes of
-    the fusion: a tuning of one trial builds that schedule anew, verifies it and times it.
+    the fusion, and on other cards: a tuning of one trial builds that schedule anew, verifies it and times it.
     A kernel of an older verifier is proven again first, and nothing is searched if it is right.
 
     Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
@@ -62,7 +55,8 @@ def search(
             drafting=drafting,
             compiling=compiling,
             baseline=partial(record_baseline, job),
-            first=[*proven_before(job), *won_at_other_sizes(job)],
+            first=proven_before(job),
+            history=PastTunings(job.db, job.key),
             timeline=job.timeline,
             early=FirstKernel(lambda: progress.wants_first, partial(serve_first, job, gpu.facts.driver)),
             enough=lambda: progress.enough,
@@ -80,32 +74,6 @@ def proven_before(job: Job) -> list[Candidate]:
         twins = [] if card is None else [row.id for row in cards.of_model(session, card)]
         found = trials.proven(session, fingerprint, binding, [card_id, *twins])
     return list(dict.fromkeys(map(Candidate.from_json, found)))
-
-
-def won_at_other_sizes(job: Job) -> list[Candidate]:
-    """What was fastest for the job's fusion at other bindings on its card, where it is legal here, the nearest sizes
-    first: a size that is asked for after its bucket's edge gets that one's schedule."""
-    with job.db.read() as session:
-        own = fusions.get_binding(session, job.key[0], job.key[1])
-        sizes = {} if own is None else own.document.get("sizes", {})
-        rows = kernels.at_other_sizes(session, job.key, _LOOKED_AT)
-        rows.sort(key=lambda one: distance(sizes, one[1].get("sizes", {})))
-        found = [Candidate.of(row.scheduler, row.point) for row, _ in rows[:_TRIED_OF_OTHER_SIZES]]
-    spaces = job.plan.searchable if found else {}
-    return [one for one in dict.fromkeys(found) if one.scheduler in spaces and _holds(spaces[one.scheduler], one)]
-
-
-def distance(sizes: Mapping[str, int], others: Mapping[str, int]) -> tuple[float, int]:
-    """How far other sizes are from these, in doublings, and of equally far ones how many are smaller."""
-    ratios = [others.get(name, 1) / size for name, size in sizes.items()]
-    return sum(abs(log2(ratio)) for ratio in ratios), sum(ratio < 1 for ratio in ratios)
-
-
-def _holds(space: Space, candidate: Candidate) -> bool:
-    """Whether the point has the knobs of the space, each at a value that it offers, and no rule refuses it."""
-    values = {knob.name: knob.values for knob in space.knobs}
-    point = candidate.knobs
-    return point.keys() == values.keys() and all(point[n] in values[n] for n in values) and space.is_legal(point)
 
 
 def record_baseline(job: Job, device: MeasuringDevice) -> None:

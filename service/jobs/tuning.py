@@ -10,6 +10,7 @@ another worker took the tuning    nothing: what this one finds from then on is n
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -67,6 +68,7 @@ class TuningJobs:
         self._database_pause_s = database_pause_s
         self._busy = threading.Lock()
         self._last_s = time.monotonic()
+        self._is_resting = False
         self.current: str | None = None
         self.gpu_lost = ""
         """Why the GPU is gone for good, empty while it is there."""
@@ -77,7 +79,7 @@ class TuningJobs:
         May be called again with the same id, in this process or the next: it goes on from the stored trials.
         """
         with self._busy:
-            self.current = tuning_id
+            self.current, self._is_resting = tuning_id, False
             try:
                 return self._run(tuning_id)
             except WorkerStopping:
@@ -105,12 +107,16 @@ class TuningJobs:
         return True
 
     def rest_if_idle(self) -> None:
-        """Give the GPU and its memory back until the next tuning, if none was worked on for a while."""
+        """Give the GPU and its memory back until the next tuning, if none was worked on for a while. The process that
+        measures is started anew, so that its imports are done then; it holds nothing of the GPU before it is used."""
         if not isinstance(self._target, Attached) or not self._busy.acquire(blocking=False):
             return
         try:
-            if time.monotonic() - self._last_s > _IDLE_S:
+            if not self._is_resting and time.monotonic() - self._last_s > _IDLE_S:
+                self._is_resting = True
                 self._target.device.close()
+                with contextlib.suppress(DeviceLost):  # whoever has the next tuning is told
+                    self._target.device.facts()
         finally:
             self._busy.release()
 

@@ -7,10 +7,12 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from fusetune.wire import t4
 from fusetune.wire.artifact import TIMING_POLICY
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.service import (
@@ -165,6 +167,21 @@ def trials_of(context: Context, id: str, after: int | None, limit: int, states: 
         _row(session, id)
         rows, following = trials.page(session, id, after, limit, states)
         return Trials(items=tuple(trial_view(row) for row in rows), next=following)
+
+
+def history_of(context: Context, id: str) -> dict[str, Any]:
+    """All trials of a tuning with a verdict, in T4, the format that tuners share. Raises NotFound."""
+    with context.db.read() as session:
+        row = _row(session, id)
+        card = cards.get(session, row.card_id)
+        told = {
+            "fingerprint": row.fingerprint,
+            "binding": row.binding,
+            "device": None if card is None else card.name,
+            "policy": row.policy,
+            "tuning": id,
+        }
+        return t4.written(trials.every(session, id), told)
 
 
 def cancel(context: Context, id: str, actor: str) -> tuple[TuningView, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
@@ -124,6 +124,12 @@ def list_trials(
 ) -> Response:
     """What happened to each candidate, in order of number."""
     return as_json(tunings.trials_of(context, tuning_id, after, limit, state))
+
+
+@router.get("/{tuning_id}/history.t4.json", responses=problems(NOT_FOUND))
+def get_history(tuning_id: str, context: Ctx) -> dict[str, Any]:
+    """All trials with a verdict in T4, the results format of Kernel Tuner and other tuners; times in milliseconds."""
+    return tunings.history_of(context, tuning_id)
 
 
 async def _first_event(tuning_id: str, context: Ctx) -> events.Event:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +28,13 @@ DRAWS = 8
 LEAST_KNOWN = 8
 """Points of a part that are known before others are foretold."""
 
-CURIOSITY = 1.0
-"""By how many times what a foretold time may be off it counts as faster: what little is known of is looked at too."""
+LEAST_OF_KIND = 8
+"""Points of each kind that are looked at before the kinds compete, if that takes no more than half of the first."""
+
+CURIOSITY = 2.0
+"""By how many times what a foretold time may be off it counts as faster: what little is known of is looked at too.
+Of the twelve cases of the suites in which the best of ten was furthest from that of 400 made candidates, with kinds
+waiting for each other, it is 0.6 % slower on average by 2, and 2.0 % by 1; without waiting 1.7 and 1.8 %."""
 
 _LIKELY = 16
 """How far foretold times may be off is asked of so many times as many as are wanted: it costs more than the times."""
@@ -65,9 +71,10 @@ class LaunchPoints:
             self.us = np.concatenate([self.us, np.full(len(new), np.nan)])
             self._placed = np.concatenate([self._placed, self._telling.placed(rows[new][:, self.columns])])
 
-    def turns(self) -> Iterator[int]:
-        """Numbers of points, each kind (a choice of words) in turn: next is the kind whose best takes least, where a
-        kind waits for the points it has had as a candidate waits for those like it (see `spread`)."""
+    def turns(self, least: int = 1) -> Iterator[int]:
+        """Numbers of points, each kind (a choice of words) in turn: the `least` of each first, since the first points
+        of a kind may all miss what makes it fast; then the kind whose best takes least, where a kind waits for the
+        points it has had as a candidate waits for those like it (see `spread`)."""
         kinds: dict[bytes, list[int]] = {}
         for number, words in enumerate(np.ascontiguousarray(self.rows[:, self._words])):
             kinds.setdefault(bytes(words), []).append(number)
@@ -82,7 +89,7 @@ class LaunchPoints:
             fastest = min((us for us in self.us[had[kind]].tolist() if math.isfinite(us)), default=None)
             slowest = max(slowest, fastest or 0.0)
             if kinds[kind]:
-                waits = 1 + TYPICAL_ERROR * math.log2(1 + len(had[kind]))
+                waits = 1 + TYPICAL_ERROR * math.log2(1 + len(had[kind])) if len(had[kind]) >= least else 0.0
                 heappush(waiting, ((fastest or slowest) * waits, len(had[kind]), order, kind))
 
     @property
@@ -107,8 +114,8 @@ class LaunchPoints:
         return [(number, float(self.us[number])) for number in order if math.isfinite(self.us[number])]
 
     def foretold(self, count: int, curiosity: float) -> list[tuple[int, float]]:
-        """Numbers and foretold times of the fastest points that are not known; less what they may be off, so many
-        times."""
+        """Numbers and foretold times of the fastest points that are not known. With curiosity: less what they may be
+        off, so many times, and in an order in which points wait for the known ones of their kind."""
         unknown = np.flatnonzero(np.isnan(self.us))
         if not len(unknown):
             return []
@@ -117,8 +124,16 @@ class LaunchPoints:
             likely = np.argsort(bounds, kind="stable")[: _LIKELY * count]
             unknown, bounds = unknown[likely], bounds[likely]
             bounds = bounds - curiosity * self._telling.errors(self._placed[unknown])
-        order = np.argsort(bounds, kind="stable")[:count]
+            turns = bounds + np.log(1 + TYPICAL_ERROR * np.log2(1 + self._had(unknown)))
+        order = np.argsort(turns if curiosity else bounds, kind="stable")[:count]
         return list(zip(unknown[order].tolist(), np.exp(bounds[order]).tolist(), strict=True))
+
+    def _had(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many points of the kind of each are known."""
+        kinds, kind_of = np.unique(self.rows[:, self._words], axis=0, return_inverse=True)
+        known = np.bincount(kind_of.reshape(-1)[~np.isnan(self.us)], minlength=len(kinds))
+        found: NDArray[np.int64] = known[kind_of.reshape(-1)[numbers]]
+        return found
 
     def grow(self, space: Space) -> None:
         """Adds the neighbours of the fastest known points: structures that no draw has met."""
@@ -155,15 +170,18 @@ class Field:
         """Kinds of the part that has most."""
         return max(part.kinds for part in self.parts)
 
-    def first(self) -> Iterator[Sequence[int]]:
-        """Points by the number of each part's: kinds in turns. A part that has no more begins anew."""
-        turns = [part.turns() for part in self.parts]
+    def first(self, count: int) -> Iterator[Sequence[int]]:
+        """Up to `count` points by the number of each part's: kinds in turns. A part that has no more begins anew."""
+        return islice(self._turns(max(1, min(LEAST_OF_KIND, count // (2 * self.kinds)))), count)
+
+    def _turns(self, least: int) -> Iterator[Sequence[int]]:
+        turns = [part.turns(least) for part in self.parts]
         for _ in range(max(len(part.rows) for part in self.parts)):
             numbers = []
             for i, part in enumerate(self.parts):
                 number = next(turns[i], None)
                 if number is None:
-                    turns[i] = part.turns()
+                    turns[i] = part.turns(least)
                     number = next(turns[i])
                 numbers.append(number)
             if self._is_new(numbers):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, zip_longest
+from itertools import zip_longest
 
 from search.space.knobs import KnobValue
 from search.space.space import Space
@@ -100,7 +100,7 @@ class Ranker:
 
         def drawn(one: Field) -> Iterator[_Asked]:
             count = max(min(max(n // _FIRST, one.kinds), most // 2), min(LEAST_KNOWN, most))
-            return ((one, numbers) for numbers in islice(one.first(), count))
+            return ((one, numbers) for numbers in one.first(count))
 
         for turn in zip_longest(*map(drawn, self.fields.values())):
             yield from (asked for asked in turn if asked is not None)

@@ -46,6 +46,8 @@ def test_a_right_kernel_is_measured_with_its_evidence(bench: Bench) -> None:
     timing = result.timing
     assert timing.policy == TIMING_POLICY
     assert timing.card == bench.device.facts().name
+    plain = (str, int, float, bool)
+    assert {name: type(x) for name, x in timing.conditions.items() if type(x) not in plain} == {}
     assert 0 < min(timing.samples_us) <= timing.p10_us <= timing.median_us <= timing.p90_us <= max(timing.samples_us)
 
 

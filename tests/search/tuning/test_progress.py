@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -39,6 +40,10 @@ def test_everything_known_is_said() -> None:
         "failed": "failed: 1 crashed",
         "time": "5 s, 55 s left",
     }
+
+
+def test_the_first_kernel_is_told() -> None:
+    assert said(replace(RUNNING, first_s=1.26))["time"] == "5 s, 55 s left, first kernel after 1.3 s"
 
 
 def test_what_is_not_known_is_left_out() -> None:

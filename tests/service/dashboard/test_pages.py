@@ -369,6 +369,15 @@ def test_a_kernel_of_an_older_verifier_says_so_and_never_that_it_is_right(
         assert badge in HtmlPage(client.get(f"/fusions/{ids.fusion}").text).text
 
 
+def test_a_provisional_kernel_is_marked(database: Database, client: TestClient, ids: Seeded) -> None:
+    with database.write() as session:
+        session.get_one(KernelRow, ids.kernel).provisional = {"at_most": 0.25, "expected": None, "error": None}
+    text = client.get(f"/kernels/{ids.kernel}").text
+    assert HtmlPage(text).faults() == []
+    assert ">provisional</span>" in text
+    assert "the best takes at most 25" in text
+
+
 def test_a_kernel_of_several_launches_shows_each_of_them(database: Database, client: TestClient) -> None:
     """Its knobs, grid and cluster, what it reads and writes, and the memory that they hand a result on in."""
     with database.write() as session:

@@ -13,12 +13,14 @@ from fusetune.wire.artifact import TIMING_POLICY, VERIFIER, Evidence
 from search.measure.fake import FakeDevice, facts_of
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.history import starts
 from service.db import cards, fusions, kernels, trials, tunings
 from service.db.models import KernelRow, TuningRow
 from service.jobs.job import Job
+from service.jobs.past import PastTunings, distance
 from service.jobs.promote import promote
 from service.jobs.queue import queue_name
-from service.jobs.searching import distance, proven_before, won_at_other_sizes
+from service.jobs.searching import proven_before
 from service.jobs.tuning import TuningJobs
 from tests.service.jobs.sites import Site, fusion_of, until
 
@@ -187,6 +189,12 @@ def test_a_worker_that_comes_up_with_the_gpu_measures_what_was_predicted(site: S
         assert gone.superseded_at is not None
 
 
+def begun_with(job: Job) -> list[Candidate]:
+    """What a search of the job tries first, of what was measured before."""
+    pasts = PastTunings(job.db, job.key).alike(job.plan.fusion, READ)
+    return [candidate for _, candidate in starts(pasts, job.plan.searchable)]
+
+
 @pytest.mark.parametrize(
     ("changes", "is_tried"),
     [
@@ -210,7 +218,7 @@ def test_what_won_at_another_size_is_tried_early(site: Site, changes: dict[str, 
     with site.db.write() as session:
         fusions.put_binding(session, job.key[0], "e" * 64, {"sizes": {"M": 8}})
     predict(site, other, **{"fingerprint": job.key[0], "card_id": job.key[2], "scheduler": "flat"} | given)
-    assert won_at_other_sizes(job) == ([Candidate.of("flat", dict(point))] if is_tried else [])
+    assert begun_with(job) == ([Candidate.of("flat", dict(point))] if is_tried else [])
 
 
 @pytest.mark.parametrize(
@@ -243,4 +251,4 @@ def test_what_won_at_the_nearest_size_is_tried_first(site: Site) -> None:
             fusions.put_binding(session, job.key[0], str(n) * 64, {"sizes": {"M": factor * size}})
         key = {"fingerprint": job.key[0], "card_id": job.key[2], "binding": str(n) * 64, "point": point}
         predict(site, other, **measured | key)
-    assert won_at_other_sizes(job) == [Candidate.of("flat", dict(point)) for point in points]
+    assert begun_with(job) == [Candidate.of("flat", dict(point)) for point in points]
