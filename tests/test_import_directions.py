@@ -9,9 +9,7 @@ breach: a new package starts by saying what it may import.
 from __future__ import annotations
 
 import ast
-import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -490,36 +488,3 @@ def planted(tree: Path, path: str, source: str) -> set[str]:
             file.unlink()
         else:
             file.write_text(before)
-
-
-LIGHT = (
-    "fusetune",
-    "fusetune.client",
-    "fusetune.wire.suite",
-    "compiler.wire",
-    "search.space",
-    "service.app",
-    "service.cli.serve",
-)
-"""Modules that load no GPU library, in the order of what they import: one process imports them all."""
-
-HEAVY = ("torch", "cuda", "optuna", "pynvml", "ray")
-
-
-@pytest.fixture(scope="module")
-def loaded() -> dict[str, list[str]]:
-    """Module of LIGHT -> those of HEAVY that are there once it is imported."""
-    code = (
-        f"import importlib, json, sys\nfor name in {LIGHT}:\n    importlib.import_module(name)\n"
-        f"    print(json.dumps([name, [m for m in {HEAVY} if m in sys.modules]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env={"PYTHONPATH": ".:sdk"}, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return dict(json.loads(line) for line in done.stdout.splitlines())
-
-
-@pytest.mark.parametrize("module", LIGHT)
-def test_importing_it_loads_no_gpu_library(module: str, loaded: dict[str, list[str]]) -> None:
-    assert loaded[module] == []

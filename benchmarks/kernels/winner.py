@@ -10,8 +10,7 @@ from compiler.pipeline import GeneratedLaunch, generate
 from compiler.schedule import steps
 from compiler.wire import trace_from_json
 from fusetune.wire.artifact import KernelArtifact, LaunchSpec, TensorMapArg
-from search.cost.model import predict
-from search.cost.predicting import features_of
+from search.cost.predicting import predict_launch
 
 
 def describe(artifact: KernelArtifact, card: Card) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def _launched(spec: LaunchSpec) -> dict[str, Any]:
 
 
 def _scheduled(launch: GeneratedLaunch, card: Card) -> dict[str, Any]:
-    predicted = predict(card, features_of(launch))
+    predicted = predict_launch(card, launch)
     return {
         "stages": dict(_stages(launch)),
         "predicted_us": predicted.total_us,

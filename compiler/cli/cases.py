@@ -14,7 +14,11 @@ _MAX_DIGITS = 400
 
 def read_documents(file: Path) -> list[object]:
     """The documents of a file as parsed JSON, not looked at yet. Raises UsageFault where it cannot be read."""
-    text = read_text(file, WANTED)
+    return documents_in(file, read_text(file, WANTED))
+
+
+def documents_in(file: Path, text: str) -> list[object]:
+    """The same of the text of a file."""
     try:
         found = json.loads(text, parse_int=_integer)
     except RecursionError:

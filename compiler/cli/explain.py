@@ -1,45 +1,62 @@
-"""`python -m compiler explain`: what was inferred of an explicit schedule, in words and pictures."""
+"""`python -m compiler explain`: what was inferred of a schedule, in words and pictures."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from compiler.arch import arch_named
-from compiler.cli.cases import plain, read_documents
+from compiler.cli.cases import WANTED, documents_in, plain
 from compiler.cli.check import exit_code
-from compiler.errors import UnknownArch
-from compiler.explain.case import Explained, explain_case
-from compiler.faults import UsageFault, reporting
+from compiler.cli.subject import DEFAULT_ARCH, Subject, has_a_format, subject_of
+from compiler.errors import InvalidFusion, InvalidStep, UnknownArch, Unsupported
+from compiler.explain.case import Explained, explain_case, explain_trace
+from compiler.faults import UsageFault, read_text, reporting
 from compiler.judging import judge_all
 from compiler.schedule.explicit import MalformedCase
+from compiler.schedule.trace import launches_of
 from compiler.verdict import Verdict
 
 
-@reporting(UsageFault, UnknownArch)
+@reporting(UsageFault, UnknownArch, InvalidFusion, InvalidStep, Unsupported)
 def explain(
     file: Annotated[
-        Path, typer.Argument(help="A case or a list of cases (JSON); - reads stdin.", metavar="FILE", allow_dash=True)
+        Path,
+        typer.Argument(
+            help="A case or a list of cases, a kernel artifact or a trace (JSON); - reads stdin.",
+            metavar="FILE",
+            allow_dash=True,
+        ),
     ],
     case: Annotated[str | None, typer.Option("--case", help="Only the case of this name.")] = None,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for pictures (SVG); with several cases, one folder each.")
     ] = None,
     arch: Annotated[
-        str | None, typer.Option("--arch", help="Compile target. Default: for each case the least that will do.")
+        str | None,
+        typer.Option(
+            "--arch",
+            help=f"Compile target. Default: for each case the least that will do, for an artifact its own, for a trace "
+            f"{DEFAULT_ARCH}.",
+        ),
     ] = None,
 ) -> None:
-    """Explain explicit schedules: tensor maps, tiles, tensor memory, what is checked at launch. Needs no GPU.
+    """Explain schedules: tensor maps, tiles, tensor memory, what is checked at launch. Needs no GPU.
 
     Exits as `check` does.
     """
     if arch is not None:
         arch_named(arch)
-    documents = _chosen(read_documents(file), case, file)
-    pages = [_explained(one, arch) for one in documents]
+    text = read_text(file, WANTED)
+    documents = documents_in(file, text)
+    if case is None and len(documents) == 1 and has_a_format(documents[0]):
+        pages: list[Explained | Verdict] = [*_launches(subject_of(file, text, documents[0], arch), file)]
+    else:
+        pages = [_explained(one, arch) for one in _chosen(documents, case, file)]
     if out is not None:
         _draw(out, [page for page in pages if isinstance(page, Explained)], is_one=len(pages) == 1)
     texts = [
@@ -49,6 +66,14 @@ def explain(
     typer.echo("\n\n".join("\n".join(map(plain, text.split("\n"))) for text in texts))
     verdicts = [page.verdict if isinstance(page, Explained) else page for page in pages]
     raise typer.Exit(max(map(exit_code, verdicts), default=0))
+
+
+def _launches(subject: Subject, file: Path) -> Iterator[Explained]:
+    """The explanation of each launch of a kernel."""
+    launches = launches_of(subject.trace)
+    for number, launch in enumerate(launches):
+        name = f"{file.name}, launch {number}" if len(launches) > 1 else file.name
+        yield explain_trace(name, launch.trace, subject.arch)
 
 
 def _chosen(documents: list[object], name: str | None, file: Path) -> list[object]:

@@ -1,4 +1,4 @@
-"""Everything that can be said of one explicit schedule: a page of words, and pictures by file name."""
+"""Everything that can be said of one schedule: a page of words, and pictures by file name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from compiler.explain.shared_words import shared_words
 from compiler.explain.tma_words import bulk_run_words, tensor_map_words
 from compiler.explain.tmem_map import tensor_memory_maps
 from compiler.explain.tmem_words import tensor_memory_words
-from compiler.legality import bulk_copy, tile_placement
+from compiler.legality import bulk_copy, check, tile_placement
 from compiler.legality.rules import Schedule
 from compiler.legality.tensor_map import inference
-from compiler.schedule.explicit import ExplicitCase, read_case
+from compiler.schedule.explicit import read_case
+from compiler.schedule.trace import ScheduleTrace
 from compiler.verdict import Verdict, judge, least_arch, replay
 
 _WIDTH = 118
@@ -39,9 +40,8 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A case, the verdict on it, and what was inferred; None in place of `schedule` where a step was refused."""
+    """The verdict on a schedule, and what was inferred; None in place of `schedule` where a step was refused."""
 
-    case: ExplicitCase
     verdict: Verdict
     schedule: Schedule | None
 
@@ -68,7 +68,15 @@ def explain_case(document: object, arch: str | None = None) -> Explained:
     target: Arch = chosen or least_arch(case, sf if refused is None else None)
     verdict = judge(case, sf, refused, target)
     schedule = Schedule(with_types_of_their_loops(sf), target) if refused is None else None
-    return Explained(case, verdict, schedule)
+    return Explained(verdict, schedule)
+
+
+def explain_trace(name: str, trace: ScheduleTrace, arch: Arch) -> Explained:
+    """The same of a schedule that the search, or somebody else, wrote as a trace. Raises InvalidStep."""
+    sf = trace.replay()
+    violations = tuple(check(Schedule(sf, arch)))
+    verdict = Verdict(name, not violations, violations=violations, arch=arch.name)
+    return Explained(verdict, Schedule(with_types_of_their_loops(sf), arch))
 
 
 def _verdict(v: Verdict) -> Iterator[str]:

@@ -39,7 +39,6 @@ RULES: list[Rule] = []
 STOOD_FOR: dict[str, str] = {
     "block_has_threads_enough": "block_fits_the_architecture",
     "grid_has_blocks_enough": "grid_fits_the_architecture",
-    "shared_memory_fits_a_block": "shared_memory_fits_the_block",
     "values_for_other_blocks_lie_in_global_memory": "values_are_read_where_they_were_made",
     "values_for_other_threads_lie_in_memory_they_share": "values_are_read_where_they_were_made",
     "words_are_of_a_width_that_exists": "vector_word_is_one_instruction",
@@ -56,6 +55,7 @@ BEYOND: dict[str, str] = {
     "words_are_inner_pieces_of_memory": "the strides of a binding decide which axis of an input is innermost",
     "buffered_bulk_runs_have_loading_warps": "one elected thread of the block fills the stages ahead",
     "pipelined_loop_fills_its_stages": "a stage is filled ahead only where its turn comes",
+    "shared_memory_fits_a_block": "what is stored in an unrolled loop takes its room once, and not for every turn",
     "registers_are_shared_in_the_outermost_loop": "registers move where the parts of a block begin, before any loop",
 }
 """Rules of the model that do not bind the lowering, and what it does instead."""

@@ -30,8 +30,9 @@ from search.tuning.results import usable_folder
 from search.tuning.timeline import SearchStage, Timeline
 from search.tuning.tune import compilers
 
-_PER_KERNEL = 3
-"""Points ranked for each kernel that is wanted: enough to choose from, few enough to generate."""
+_PER_KERNEL = 12
+"""Points ranked for each kernel that is wanted: enough to choose from. A quarter of them is made (`ranking`), so that
+three are made for each that is compiled."""
 
 _RANKING_S = 60.0
 

@@ -18,7 +18,8 @@ from compiler.wire import KernelArtifact, artifact_from_json, trace_from_json
 from fusetune.errors import GuardFailed
 from fusetune.launch.guards import CallFacts, check_guards
 from fusetune.wire.artifact import TensorArg, TensorMapArg
-from tests.compiler.emit.golden_schedules import GOLDEN, add, bias_gelu, transpose
+from tests.compiler.emit.golden_fusions import add, bias_gelu, transpose
+from tests.compiler.emit.golden_schedules import GOLDEN
 from tests.compiler.lower.test_copy_engine import CASES, loads
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.points import generated

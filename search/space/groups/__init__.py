@@ -105,7 +105,14 @@ from search.space.groups.tensor_memory import (
     unused_knobs,
     without_hints,
 )
-from search.space.groups.tmem_layout import ThreadLoops, cut_by_words, move_by_words, place_in_tmem, stage_in_tmem
+from search.space.groups.tmem_layout import (
+    ThreadLoops,
+    cut_by_words,
+    has_its_own_places,
+    move_by_words,
+    place_in_tmem,
+    stage_in_tmem,
+)
 from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, LaneExchange, bits_of, exchange_of
 from search.space.knobs import KnobValue
 
@@ -185,6 +192,7 @@ __all__ = [
     "fit",
     "fold_knob",
     "fold_online",
+    "has_its_own_places",
     "hint_knob",
     "is_copied",
     "is_kept_there",

@@ -11,7 +11,7 @@ from compiler.arch import (
     WARP_THREADS,
 )
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.tensor import CopyVia
+from compiler.ir.tensor import CopyVia, TensorView
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
 from search.space.groups.tmem_patterns import BY_LANES, PatternBits, bits_of
@@ -28,6 +28,11 @@ def stage_in_tmem(b: TraceBuilder, register: str) -> tuple[str, str]:
         steps.CacheInput(there, back, MemoryType.LOCAL, CopyVia.LD_TMEM),
     )
     return there, back
+
+
+def has_its_own_places(t: TensorView) -> bool:
+    """Whether all elements of a tensor are told apart by its axes: threads along a broadcast one would share a lane."""
+    return not any(axis.is_broadcast and axis.extent > 1 for axis in t.logical)
 
 
 def cut_by_words(b: TraceBuilder, tv: str, first: int, words: int) -> None:

@@ -25,7 +25,7 @@ from compiler.ir.ops import COSTLY, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule import steps
 from search.space.builder import TraceBuilder
-from search.space.groups import READ_AGAIN, REUSES, SHARED, STREAMS, VALUES
+from search.space.groups import READ_AGAIN, REUSES, SHARED, STREAMS, VALUES, has_its_own_places
 from search.space.schedulers.column_form import is_load, reads_memory, varies_along
 
 SCALED = 1
@@ -113,9 +113,11 @@ def costly_values(sf: ScheduledFusion) -> frozenset[str]:
 
 
 def kept_in_tmem(sf: ScheduledFusion, use: str) -> tuple[str, ...]:
-    """The register tensors that go to tensor memory, by the value of `tmem`."""
+    """The register tensors that go to tensor memory, by the value of `tmem`. What is one value for a whole row, or
+    column, is read again."""
     kept = {STREAMS: lambda: kept_tensors(sf, "inputs"), VALUES: lambda: costly_values(sf)}
-    return tuple(sorted(kept[use]())) if use in kept else ()
+    names = kept[use]() if use in kept else frozenset[str]()
+    return tuple(sorted(name for name in names if has_its_own_places(sf.tensor(name))))
 
 
 def reuses(sf: ScheduledFusion) -> tuple[str, ...]:

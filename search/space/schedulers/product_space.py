@@ -389,7 +389,7 @@ def _worthwhile(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constrain
     staged = is_large and (plain or turned)
     return [
         Constraint(
-            "large_results_leave_in_boxes",
+            "product_leaves_in_boxes",
             ("store", "swap"),
             lambda store, swap: (store == TMA) | (not staged),
             "Results of more than 512 rows and columns are stored by the copy engine where tensor maps have them.",

@@ -39,6 +39,7 @@ from search.space.groups import (
     cap,
     cut_by_words,
     fold_online,
+    has_its_own_places,
     is_copied,
     move_by_words,
     persist,
@@ -182,10 +183,11 @@ class RowTrace:
             self.keep_in_tmem()
 
     def keep_values(self, names: list[str]) -> set[str]:
-        """Those of these values that stay in registers: all, if they do not go to tensor memory."""
+        """Those of these values that stay in registers: all, if they do not go to tensor memory. None of what is one
+        value for several rows goes there."""
         if self.point.get("tmem") != VALUES:
             return set(names)
-        for name in names:
+        for name in (n for n in names if has_its_own_places(self.b.tensor(n))):
             there, back = stage_in_tmem(self.b, name)
             self.in_tmem[there] = back
             self.values_there.add(name)
@@ -194,7 +196,8 @@ class RowTrace:
 
     def keep_in_tmem(self) -> None:
         """Puts tensor memory between the registers of streamed rows and what reads them."""
-        for name in [n for n, o in self.loads.items() if o in self.rows.loaded]:
+        streams = [n for n, o in self.loads.items() if o in self.rows.loaded]
+        for name in (n for n in streams if has_its_own_places(self.b.tensor(n))):
             there, back = stage_in_tmem(self.b, name)
             self.in_tmem[there] = back
             self.loads[back] = self.loads[name]

@@ -16,7 +16,17 @@ from compiler.schedule import steps
 from compiler.schedule.online import online_sums
 from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
-from search.space.groups import ALIGNED, BULK, CP_ASYNC, IN_WORDS, STREAMS, VALUES, is_copied, load_knob
+from search.space.groups import (
+    ALIGNED,
+    BULK,
+    CP_ASYNC,
+    IN_WORDS,
+    STREAMS,
+    VALUES,
+    has_its_own_places,
+    is_copied,
+    load_knob,
+)
 from search.space.knobs import Knob, powers_of_two
 from search.space.schedulers.row_passes import bytes_between_passes, costly_values, passes_of, repeated_values
 from search.space.schedulers.row_shape import VECTORS, RowOperand, RowShape
@@ -95,8 +105,8 @@ class RowFacts:
     `streamed`: bytes of one element of every streamed input; `operand_bytes`: of the inputs that all rows share;
     `costly`: values that are worth keeping; `waiting`: bytes of one place of a row that wait for a later pass where
     every value that is read again is kept, 0 where those are the costly ones; `value_bytes`: by what is kept of them,
-    bytes of an element of each; `passes`: over a row; `online_passes`:
-    where sums are folded along with maxima, 0 where none can be.
+    bytes of an element of each; `placed`: streamed inputs that may lie in tensor memory; `passes`: over a row;
+    `online_passes`: where sums are folded along with maxima, 0 where none can be.
     """
 
     rows: RowShape
@@ -107,6 +117,7 @@ class RowFacts:
     costly: int
     waiting: int
     value_bytes: Mapping[str, tuple[int, ...]]
+    placed: tuple[RowOperand, ...]
     passes: int
     online_passes: int
 
@@ -120,13 +131,13 @@ class RowFacts:
         """What may be kept in tensor memory from pass to pass."""
         if not (self.arch.has_tmem and self.passes > 1):
             return ()
-        able = {STREAMS: bool(self.rows.loaded), VALUES: any(self.value_bytes.values())}
+        able = {STREAMS: bool(self.placed), VALUES: any(self.value_bytes.values())}
         return tuple(word for word, is_able in able.items() if is_able)
 
     @cached_property
-    def stream_widths(self) -> tuple[int, ...]:
-        """Bytes of the elements of streamed inputs, each once."""
-        return tuple(sorted({o.nbytes for o in self.rows.loaded}))
+    def placed_widths(self) -> tuple[int, ...]:
+        """Bytes of the elements of inputs in tensor memory, each once."""
+        return tuple(sorted({o.nbytes for o in self.placed}))
 
     @cached_property
     def staged(self) -> tuple[RowOperand, ...]:
@@ -268,20 +279,22 @@ def row_facts(fusion: Fusion, rows: RowShape, arch: Arch, sm_count: int) -> RowF
         costly=len(costly),
         waiting=waiting,
         value_bytes=_value_bytes(fusion, rows, {"yes": bool(costly), "all": waiting > 0}) if arch.has_tmem else {},
+        placed=tuple(o for o in rows.loaded if has_its_own_places(b.tensor(o.name if o.is_direct else o.read))),
         passes=passes_of(b, rows.folded, rank).count,
         online_passes=_online_passes(fusion, rows),
     )
 
 
 def _value_bytes(fusion: Fusion, rows: RowShape, offered: Mapping[str, bool]) -> dict[str, tuple[int, ...]]:
-    """By what is kept, bytes of an element of each value. Values that are stored as well are in registers first, as
-    they are in every schedule."""
+    """By what is kept, bytes of an element of each value that may lie in tensor memory. Values that are stored as well
+    are in registers first, as they are in every schedule."""
     b = TraceBuilder(fusion)
     outputs = (o.name for o in rows.operands if o.is_output)
     b.do(*(steps.CacheOutput(name, f"{name}_r", MemoryType.LOCAL) for name in outputs))
     values = {"yes": costly_values, "all": repeated_values}
     kept = {word: sorted(values[word](b, rows.folded, len(rows.shape))) for word, is_able in offered.items() if is_able}
-    return {word: tuple(b.tensor(name).dtype.nbytes for name in names) for word, names in kept.items()}
+    found = {word: [t for t in map(b.tensor, names) if has_its_own_places(t)] for word, names in kept.items()}
+    return {word: tuple(t.dtype.nbytes for t in tensors) for word, tensors in found.items()}
 
 
 def _online_passes(fusion: Fusion, rows: RowShape) -> int:

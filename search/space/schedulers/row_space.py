@@ -127,7 +127,7 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
         return -(-f.places(vector, begin) // (vector * threads * cluster * unroll)) * vector * unroll
 
     def part(threads: Any, _: Any, *knobs: Any) -> Any:
-        return steps(threads, *knobs) * f.streamed
+        return steps(threads, *knobs) * sum(o.nbytes for o in f.placed)
 
     def of_values(threads: Any, _: Any, vector: Any, cluster: Any, unroll: Any, begin: Any, kept: Any) -> Any:
         nbytes = looked_up("value_bytes", lambda word: sum(f.value_bytes.get(word, ())), kept)
@@ -137,15 +137,14 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
         return vector * unroll
 
     def moved(tmem: Any, vector: Any) -> Any:
-        whole = [f.rows.width(o, v) == v for v in f.vectors for o in f.rows.loaded]
-        able = [v for n, v in enumerate(f.vectors) if all(whole[n * len(f.rows.loaded) :][: len(f.rows.loaded)])]
+        able = [v for v in f.vectors if all(f.rows.width(o, v) == v for o in f.placed)]
         return (tmem != STREAMS) | np.isin(vector, able)
 
     threads = ("threads", "rows")
     widths = tuple(sorted({n for found in f.value_bytes.values() for n in found}))
     knobs = ("blocks_per_sm", "resident")
     uses = {
-        STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.stream_widths, part, run, *knobs),
+        STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.placed_widths, part, run, *knobs),
         VALUES: TmemUse(VALUES, f.arch, threads, (*axes, "keep_values"), widths, of_values, run, *knobs),
     }
     return [

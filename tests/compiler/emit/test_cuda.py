@@ -35,7 +35,8 @@ from compiler.lower.sync_ir import CommitCopies, WaitCopies
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.tile2d import Tile2d
 from search.tuning.candidates.candidate import Candidate
-from tests.compiler.emit.golden_schedules import GOLDEN, bias_gelu
+from tests.compiler.emit.golden_fusions import bias_gelu
+from tests.compiler.emit.golden_schedules import GOLDEN
 from tests.search.schedulers.points import SM_COUNT, generated, point_of, scheduler_named
 
 ROOT = Path(__file__).parents[3]

@@ -1,5 +1,7 @@
 """The lowering's rules on products by tensor cores: the nearest legal and the nearest illegal schedule of each."""
 
+from typing import Any
+
 import pytest
 
 from compiler.arch import arch_named
@@ -7,9 +9,10 @@ from compiler.ir.fusion import Fusion
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
 from compiler.schedule.trace import ScheduleTrace
+from search.space.schedulers.warp_product import WarpProduct
 from tests.compiler.legality.cases import Case, breaches
 from tests.compiler.products import Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
-from tests.compiler.schedules import P
+from tests.compiler.schedules import P, from_wire
 
 GROUPS, WARPS = Groups(), Warps()
 TV = "v1_matmul"
@@ -33,6 +36,22 @@ def of_bytes(columns: int, right: str = "k", dtype: str = "i8") -> Schedule:
     out = "i32" if dtype == "i8" else "f32"
     return groups(of=product(128, columns, 256, dtype, out, right=right), how=Groups(columns=columns, k=128))
 
+
+def of_exponentials(k: int) -> Schedule:
+    """exp(x) @ w: of the zeros past the end of x it makes ones."""
+    inputs = [{"name": name, "shape": [64, k], "dtype": "bf16"} for name in ("x", "w")]
+    ops: list[dict[str, Any]] = [
+        {"op": "exp", "in": ["x"], "out": "e"},
+        {"op": "permute", "in": ["w"], "out": "t", "dims": [1, 0]},
+        {"op": "matmul", "in": ["e", "t"], "out": "y", "dtype": "f32"},
+    ]
+    return ready(WarpProduct().trace(from_wire(inputs, ops, "y"), BY_WARPS))
+
+
+BY_WARPS = {
+    "load": "tma", "tile_rows": 64, "tile_columns": 64, "stages": 2, "raster": "rows", "raster_group": 1,
+    "warps_down": 2, "warps_across": 2, "math": "exact",
+}  # fmt: skip
 
 CASES = (
     Case(
@@ -128,16 +147,15 @@ CASES = (
     ),
     Case(
         "the end of what is summed along",
-        lambda: ready(by_cp_async(product(64, 64, 128), Warps())),
-        lambda: ready(by_cp_async(product(64, 64, 136), Warps())),
-        tuple(
+        lambda: of_exponentials(128),
+        lambda: of_exponentials(136),
+        (
             (
                 "summed_tails_are_zero",
-                f"{TV} reads {name}",
-                "(k0 * 64 + k3 * 16 + mma10) from 136 on",
-                "whole tiles, or zeros that the copy engine fills in past the end of a tensor",
-            )
-            for name in ("left", "right")
+                "v2_matmul reads w1",
+                "(k0 * 64 + k1 * 16 + mma10) from 136 on",
+                "whole tiles, or zeros that arrive in place of what there is not",
+            ),
         ),
     ),
 )

@@ -11,7 +11,8 @@ import numpy as np
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Value
-from compiler.lower.operands import TensorMap
+from compiler.lower.kernel_ir import CopyAsync, GlobalLoad, GlobalStore
+from compiler.lower.operands import Less, TensorMap
 from tests.compiler.lower.interpreted_values import BITS, WORDS, Array, KernelFault
 
 
@@ -181,3 +182,11 @@ def swizzled(address: Array, span: int) -> Array:
 def bits_of(raw: Array, dtype: DType) -> Array:
     """Bytes [thread, byte] as elements [lane, thread]."""
     return np.ascontiguousarray(raw).view(BITS[dtype]).T
+
+
+Access = GlobalLoad | GlobalStore | CopyAsync
+
+
+def shared_guards(s: Access) -> tuple[Less, ...]:
+    """Conditions that all lanes of an access share."""
+    return s.guards if isinstance(s, GlobalStore) else (*s.guards, *s.within)

@@ -66,12 +66,10 @@ from compiler.lower.sync_ir import (
     WaitCopies,
     WaitStores,
 )
-from tests.compiler.lower.interpreted_global import GlobalTensor, MappedTensor, bits_of, swizzled
+from tests.compiler.lower.interpreted_global import Access, GlobalTensor, MappedTensor, bits_of, shared_guards, swizzled
 from tests.compiler.lower.interpreted_matrices import ROW_BYTES, gathered, naming, spread
 from tests.compiler.lower.interpreted_shared import SharedMemory
 from tests.compiler.lower.interpreted_values import BITS, Array, KernelFault, computed, decoded, encoded, folded, sides
-
-_Access = GlobalLoad | GlobalStore | CopyAsync
 
 MAX_STATEMENTS = 1 << 17
 """Statements that one block may execute: small kernels need thousands, a wrong trip count needs billions."""
@@ -384,9 +382,9 @@ class _Block:
             raise KernelFault("parameters_are_passed", f"{name} of {dtype}")
         return found
 
-    def pieces(self, s: _Access, lanes: _Lanes) -> list[tuple[int, int, Array]]:
+    def pieces(self, s: Access, lanes: _Lanes) -> list[tuple[int, int, Array]]:
         """Accesses that the threads make: (first lane of the vector, width, which threads)."""
-        inside = self.all_hold(_guards(s), lanes)
+        inside = self.all_hold(shared_guards(s), lanes)
         head = None if isinstance(s, CopyAsync) else s.head
         if s.tail is None and head is None:
             return [(0, s.width, inside)]
@@ -397,9 +395,9 @@ class _Block:
         ones = [(i, 1, rest & self.all_hold((*first, *last), lanes, lane=i)) for i in range(s.width)]
         return [(0, s.width, whole), *ones]
 
-    def guarded_offsets(self, s: _Access, lanes: _Lanes) -> Array:
+    def guarded_offsets(self, s: Access, lanes: _Lanes) -> Array:
         """The offset in every lane where the guards hold; elsewhere it has no meaning, and 0 here."""
-        inside = self.all_hold(_guards(s), lanes)
+        inside = self.all_hold(shared_guards(s), lanes)
         offsets = np.zeros(len(lanes.threads), np.int64)
         if inside.any():
             offsets[inside] = self.each(s.offset, lanes.only(inside))
@@ -425,7 +423,7 @@ class _Block:
     def copy_async(self, s: CopyAsync, lanes: _Lanes) -> None:
         """Its address is a multiple of all of its bytes, however few of them are read (PTX ISA, cp.async)."""
         tensor, nbytes = self.tensor(s.tensor, s.target.dtype), s.target.dtype.nbytes
-        inside = self.all_hold(_guards(s), lanes)
+        inside = self.all_hold(shared_guards(s), lanes)
         starts = tensor.align + self.guarded_offsets(s, lanes)[inside] * nbytes
         if (starts % (s.width * nbytes)).any():
             raise KernelFault("global_access_is_aligned", f"cp.async of {s.width * nbytes} bytes from {s.tensor}")
@@ -498,8 +496,3 @@ class _Block:
         if nbytes % 16 or (tensor.align + offset * tensor.dtype.nbytes) % 16:
             raise KernelFault("bulk_copies_are_aligned", f"{nbytes} bytes at {tensor.name}[{offset}]")
         return np.arange(offset, offset + nbytes // tensor.dtype.nbytes)
-
-
-def _guards(s: _Access) -> tuple[Less, ...]:
-    """Conditions that all lanes of an access share."""
-    return s.guards if isinstance(s, GlobalStore) else (*s.guards, *s.within)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
-from tests.compiler.schedule.test_start import broadcast, check_form, check_meaning, fusion_of, op, printed, reduce
+from tests.compiler.schedule.start_forms import broadcast, check_form, check_meaning, fusion_of, op, printed, reduce
 from tests.compiler.schedules import from_wire
 
 S = (3, 4, 5)

@@ -8,7 +8,7 @@ from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from compiler.schedule.start_limits import MOST_TENSORS
-from tests.compiler.schedule.test_start import cat, fusion_of, take
+from tests.compiler.schedule.start_forms import cat, fusion_of, take
 
 
 def doubled(times: int) -> Fusion:

@@ -9,8 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from compiler.cli import app
+from compiler.ir.ops import OpKind
+from compiler.schedule.trace import ScheduleTrace
+from compiler.wire import trace_to_json
 from tests.compiler.documents import CASES
+from tests.compiler.schedules import unary
 from tests.compiler.tmem.kernels import Document, shifted, tiles
+from tests.compiler.tmem.traces import kept_flat
 
 BY_NAME = {c["name"]: c for c in CASES}
 REFUSED = {
@@ -68,3 +73,23 @@ def test_what_one_thread_asks_for_is_explained(case: Document, words: str, tmp_p
     found = CliRunner().invoke(app, ["explain", str(file)])
     assert found.exit_code == 0
     assert words in found.output
+
+
+def test_what_a_trace_keeps_there_is_explained(tmp_path: Path) -> None:
+    file = tmp_path / "trace.json"
+    file.write_text(json.dumps(trace_to_json(ScheduleTrace(unary((4096,), OpKind.NEG), tuple(kept_flat(4, 2))))))
+    found = CliRunner().invoke(app, ["explain", str(file), "--arch", "sm_100a", "--out", str(tmp_path / "pictures")])
+    assert found.exit_code == 0
+    assert "trace.json: legal on sm_100a" in found.output
+    assert "Map: store to t" in found.output
+    assert (tmp_path / "pictures" / "t_tmem.svg").exists()
+    found = CliRunner().invoke(app, ["explain", str(file), "--arch", "sm_90a"])
+    assert found.exit_code == 1
+    assert "(architecture_has_the_instruction" in found.output
+
+
+def test_a_fusion_has_nothing_to_explain(tmp_path: Path) -> None:
+    file = tmp_path / "fusion.json"
+    file.write_text(json.dumps({"format": "fusetune.fusion/1", "inputs": []}))
+    found = CliRunner().invoke(app, ["explain", str(file)])
+    assert (found.exit_code, "A fusion has no schedule yet" in found.stderr) == (2, True)

@@ -1,7 +1,7 @@
 """Random fusions, compiled at random points of their schedulers' spaces, are right in the emulator.
 
 A failure prints the fusion, the point and a command that does it again. What is not supported fails as what is wrong
-does: every operator of the wire format but matmul has to compile.
+does: every operator of the wire format has to compile.
 """
 
 from __future__ import annotations
@@ -49,6 +49,11 @@ def test_random_fusions_over_lists_are_right_in_the_emulator(pool: CompilePool) 
     expect_right(outcomes((random_case(seed, "lists") for seed in range(5)), 0, 1, pool), 5)
 
 
+def test_random_products_are_right_in_the_emulator(pool: CompilePool) -> None:
+    """Matrix products with what surrounds them."""
+    expect_right(outcomes((random_case(seed, "products") for seed in range(6)), 0, 1, pool), 6)
+
+
 @pytest.mark.parametrize("name", FOUND)
 def test_what_once_was_wrong_or_had_no_kernel_is_right(name: str, pool: CompilePool) -> None:
     """Random fusions that showed a fault, as they were drawn then."""
@@ -66,6 +71,12 @@ def test_many_random_fusions_are_right_in_the_emulator(first: int, pool: Compile
     expect_right(outcomes(tiny, first, 2, pool), 25)
     expect_right(outcomes(small, first, 1, pool), 25)
     expect_right(outcomes(lists, first, 1, pool), 10)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(100, 200, 20))
+def test_a_hundred_random_products_are_right_in_the_emulator(first: int, pool: CompilePool) -> None:
+    expect_right(outcomes((random_case(seed, "products") for seed in range(first, first + 20)), first, 1, pool), 20)
 
 
 @pytest.mark.long

@@ -124,6 +124,20 @@ def softmax_of_signs() -> Fusion:
     return from_wire([tensor("x", shape, "i8")], ops, "g", "y")
 
 
+def columns_with_a_bias_of_rows() -> Fusion:
+    """Less their means. The bias is one value for a whole row, as its exponential is."""
+    shape = (24, 136)
+    ops = [
+        expand("w", "b", shape, 0),
+        op("exp", "e", "b"),
+        op("add", "a", "x", "e"),
+        fold("mean", "a", "m", 0, keepdim=True),
+        expand("m", "c", shape, 0, 1),
+        op("sub", "y", "a", "c"),
+    ]
+    return from_wire([tensor("x", shape, "f32"), tensor("w", (24,), "f32")], ops, "y")
+
+
 ONCE_REFUSED = {
     "operand-beside-columns": operand_beside_columns(),
     "expanded-rows": expanded_rows(),
@@ -169,6 +183,7 @@ ONCE_REFUSED_IN_TMEM = {
     "a-part-of-what-a-pass-over-columns-reads": spread((200, 512), 0),
     "a-part-of-what-a-pass-over-rows-reads": spread((200, 512), 1),
     "bytes-that-are-stored-as-well": softmax_of_signs(),
+    "one-value-for-a-row": columns_with_a_bias_of_rows(),
 }
 """Of `spread`, e goes to tensor memory, and c, which it is made of, is read before it and after."""
 

@@ -10,7 +10,7 @@ from compiler.arch import arch_named
 from compiler.ir.fusion import Fusion
 from search.space.schedulers.tile2d import Tile2d
 from search.space.space import Space
-from tests.compiler.emit.golden_schedules import transpose
+from tests.compiler.emit.golden_fusions import transpose
 
 ARCH = arch_named("sm_90a")
 EVEN: dict[str, Any] = {

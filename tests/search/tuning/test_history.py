@@ -31,7 +31,7 @@ from search.tuning.results import TunedSubject, write_outcome
 from search.tuning.tuner import SearchOutcome
 from tests.search.schedulers.fusions import permute, silu_of_sum
 from tests.search.schedulers.row_fusions import layer_norm, softmax
-from tests.service.jobs.test_tuning import winner
+from tests.service.jobs.benches import winner
 
 H100, H200 = card_named("H100 SXM"), card_named("H200")
 SPACE = Space(

@@ -18,8 +18,9 @@ from service.dashboard.pages import tunings as dashboard_tunings
 from service.operations import health
 from service.operations import tunings as operations
 from tests.service.api.test_gate import BEARER, KEY
+from tests.service.api.test_looking import record_trials
 from tests.service.api.test_malformed import check
-from tests.service.api.test_tunings import opened, record_trials
+from tests.service.api.test_tunings import opened
 from tests.service.api.world import REQUEST, World, world
 
 LIMIT = 2048

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,10 @@ from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.fusion import FORMAT
 from fusetune.wire.infer import MAX_OPS
 from fusetune.wire.parse import parse_binding, parse_fusion
-from fusetune.wire.t4 import read
 from search.measure.fake import FACTS
-from service.db import cards, fusions, trials, tunings
+from service.db import cards, fusions, tunings
 from service.db.cards import FAKE_CARD
-from service.db.models import AuditRow, TuningRow, WorkerRow
-from service.db.types import now
+from service.db.models import AuditRow, TuningRow
 from service.jobs.queue import OTHER_CARDS
 from service.operations.handover import Handover
 from service.settings import Settings
@@ -439,184 +436,3 @@ def test_a_graph_over_the_limit(tmp_path: Path) -> None:
     with world(tmp_path, max_ops=1) as service:
         assert "2 operators, at most 1" in check(service.post(REQUEST), 422, "over-limit")["detail"]
         assert opened(service, {"fusion": {**ADD, "ops": [dict(ADD["ops"][0], out="out")]}, "binding": BINDING})
-
-
-# Looking and cancelling ---------------------------------------------------------------------------------------------
-
-
-def test_pages_show_every_tuning_once_the_newest_first(service: World) -> None:
-    ids = [opened(service, other(rows))["id"] for rows in range(1, 8)]
-    shown: list[str] = []
-    after: str | None = None
-    while True:
-        query = {"limit": "3"} | ({} if after is None else {"after": after})
-        page = service.client.get("/v1/tunings", params=query).json()
-        shown += [item["id"] for item in page["items"]]
-        after = page["next"]
-        if after is None:
-            break
-    assert shown == ids[::-1]
-
-
-def test_filters(service: World) -> None:
-    first = opened(service)
-    opened(service, changed(REQUEST, "fusion", "ops", 1, "op", value="exp"))
-    by_fusion = service.client.get("/v1/tunings", params={"fingerprint": first["fingerprint"]}).json()["items"]
-    assert [item["id"] for item in by_fusion] == [first["id"]]
-    assert len(service.client.get("/v1/tunings?state=queued").json()["items"]) == 2
-    assert service.client.get("/v1/tunings?state=done").json()["items"] == []
-
-
-def record_trials(service: World, id: str) -> None:
-    with service.db.write() as session:
-        for number, state in enumerate(["measured", "illegal", "duplicate", "measured"]):
-            times = {"median_us": 10.0 - number, "samples_us": [1.0]} if state == "measured" else {}
-            data = {"number": number, "state": state, "scheduler": "flat", "point": {"vector": 4}, **times}
-            trials.record(session, id, data)
-
-
-def test_the_history_of_a_tuning_is_t4(service: World) -> None:
-    view = opened(service)
-    with service.db.write() as session:
-        for number, state in enumerate(("measured", "crashed", "cancelled")):
-            one = {"number": number, "scheduler": "flat", "point": {"vector": number}, "state": state}
-            timed = {"median_us": 12.5, "samples_us": [12.0, 13.0]} if state == "measured" else {}
-            trials.record(session, view["id"], {**one, **timed})
-    document = service.client.get(f"/v1/tunings/{view['id']}/history.t4.json").json()
-    assert document["metadata"]["device"] == "H200"
-    assert [(one.us, one.invalidity) for one in read(document)] == [(12.5, "correct"), (None, "runtime")]
-    assert document["results"][0]["times"]["runtimes"] == [0.012, 0.013]
-    check(service.client.get("/v1/tunings/none/history.t4.json"), 404, "not-found")
-
-
-def test_trials_by_page_and_state(service: World) -> None:
-    id = opened(service)["id"]
-    record_trials(service, id)
-    page = service.client.get(f"/v1/tunings/{id}/trials?limit=3").json()
-    assert ([t["number"] for t in page["items"]], page["next"]) == ([0, 1, 2], 2)
-    rest = service.client.get(f"/v1/tunings/{id}/trials?limit=3&after=2").json()
-    assert ([t["number"] for t in rest["items"]], rest["next"]) == ([3], None)
-    some = service.client.get(f"/v1/tunings/{id}/trials?state=illegal&state=duplicate").json()
-    assert [t["state"] for t in some["items"]] == ["illegal", "duplicate"]
-    view = service.client.get(f"/v1/tunings/{id}").json()
-    assert view["trials"] == {"duplicate": 1, "illegal": 1, "measured": 2}
-    assert (view["best"]["number"], view["best"]["median_us"]) == (3, 7.0)
-
-
-def test_cancelling_what_no_worker_has_begun_ends_it(service: World) -> None:
-    id = opened(service)["id"]
-    first = service.client.delete(f"/v1/tunings/{id}")
-    again = service.client.delete(f"/v1/tunings/{id}")
-    assert (first.status_code, first.json()["state"]) == (202, "cancelled")
-    assert (again.status_code, again.json()) == (200, first.json())
-    assert service.queue.cancelled == [id]
-    assert [row[1] for row in audit(service)] == ["tuning.opened", "tuning.cancelled"]
-
-
-def test_cancelling_a_running_one_asks_its_worker(service: World) -> None:
-    id = opened(service)["id"]
-    with service.db.write() as session:
-        tunings.start(session, id, "w")
-    for _ in range(2):
-        response = service.client.delete(f"/v1/tunings/{id}")
-        view = response.json()
-        assert (response.status_code, view["state"], view["cancel_requested"]) == (202, "running", True)
-    assert service.queue.cancelled == []
-    assert [row[1] for row in audit(service)] == ["tuning.opened", "tuning.cancelled"]
-
-
-def test_a_cancelled_one_is_cancelled_with_the_queue_down(service: World) -> None:
-    id = opened(service)["id"]
-    service.queue.is_down = True
-    assert service.client.delete(f"/v1/tunings/{id}").json()["state"] == "cancelled"
-
-
-def test_how_many_come_before(service: World) -> None:
-    first, second = opened(service), opened(service, other(256))
-    assert (first["ahead"], second["ahead"]) == (0, 1)
-
-
-def test_fusions_are_listed_as_they_were_understood(service: World) -> None:
-    view = opened(service, {**RENAMED, "name": "relu-of-sum"})
-    opened(service, other(256))
-    (fusion,) = service.client.get("/v1/fusions").json()["items"]
-    assert (fusion["name"], fusion["tunings"], fusion["kernels"]) == ("relu-of-sum", 2, 0)
-    assert fusion["document"]["inputs"][0]["name"] == "i0"
-    assert fusion == service.client.get(f"/v1/fusions/{view['fingerprint']}").json()
-
-
-def test_cards_and_workers(service: World) -> None:
-    service.worker(attached=True, card=A100)
-    opened(service, {**REQUEST, "card": "H200"})
-    a100, h200 = service.client.get("/v1/cards").json()["items"]
-    assert (a100["card"]["name"], h200["card"]["name"]) == ("A100", "H200")
-    assert [(w["id"], w["alive"], w["attached"]) for w in a100["workers"]] == [("w", True, True)]
-    assert h200["workers"] == []
-
-
-def test_a_worker_that_is_not_heard_of_is_not_alive(service: World) -> None:
-    service.worker(attached=False, card=A100)
-    with service.db.write() as session:
-        session.get_one(WorkerRow, "w").heartbeat_at = now() - timedelta(minutes=5)
-    assert not service.client.get("/v1/cards").json()["items"][0]["workers"][0]["alive"]
-    service.worker(attached=False, card=H200, id="living")
-    assert opened(service)["card"]["name"] == "H200"
-
-
-def test_a_space_is_counted(service: World) -> None:
-    body = {**REQUEST, "samples": 2, "card": "H200"}
-    view = service.client.post("/v1/spaces", json=body).json()
-    (space,) = view["schedulers"]
-    assert (space["scheduler"], list(view["not_applicable"])) == (
-        "flat",
-        [
-            "tile2d",
-            "row",
-            "column",
-            "inner_outer",
-            "chunks",
-            "scan",
-            "product",
-            "warp_product",
-            "thread_product",
-            "launches",
-        ],
-    )
-    assert 0 < space["legal"] < space["points"]
-    assert len(space["samples"]) == 2
-    assert set(space["reasons"]) == set(space["refused"])
-    assert all(space["reasons"].values())
-    assert set(space["samples"][0]) == set(space["knobs"])
-    assert service.client.post("/v1/spaces", json=body).json() == view
-
-
-def nested_cats(count: int) -> dict[str, Any]:
-    ops = [{"op": "cat", "in": [f"t{n - 1}" if n else "x"] * 2, "dim": 0, "out": f"t{n}"} for n in range(count)]
-    inputs = [{"name": "x", "shape": [4], "dtype": "f32"}]
-    return {"format": FORMAT, "inputs": inputs, "ops": ops, "outputs": [{"name": f"t{count - 1}"}]}
-
-
-def test_the_space_of_nested_concatenations_is_answered(service: World) -> None:
-    view = service.client.post("/v1/spaces", json={"fusion": nested_cats(20), "binding": {}, "card": "H200"}).json()
-    assert view["schedulers"][0]["legal"]
-    assert "of 1048576 pieces" in view["not_applicable"]["flat"]
-
-
-def test_tensors_beyond_the_memory_of_the_card_are_refused(service: World) -> None:
-    body: dict[str, Any] = {"fusion": nested_cats(1), "binding": {}, "card": "A100"}
-    body["fusion"]["inputs"][0]["shape"] = [1 << 31, 8]
-    for path in ("/v1/spaces", "/v1/tunings"):
-        problem = check(service.client.post(path, json=body), 422, "unsupported-fusion")
-        assert f"{3 << 36} bytes of inputs and outputs" in problem["detail"]
-
-
-def test_only_so_many_spaces_are_counted_at_once(service: World) -> None:
-    app: Any = service.client.app
-    counting = app.state.context.counting
-    while counting.acquire(blocking=False):
-        pass
-    response = service.client.post("/v1/spaces", json=REQUEST)
-    check(response, 429, "queue-full")
-    assert response.headers["retry-after"] == "2"
-    counting.release()
-    assert service.client.post("/v1/spaces", json=REQUEST).status_code == 200

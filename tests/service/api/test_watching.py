@@ -14,7 +14,8 @@ from service.db import tunings
 from service.operations import tunings as operations
 from service.operations.context import Context
 from service.operations.events import event_of, latest
-from tests.service.api.test_tunings import opened, record_trials
+from tests.service.api.test_looking import record_trials
+from tests.service.api.test_tunings import opened
 from tests.service.api.world import World
 
 

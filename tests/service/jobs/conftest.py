@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.db.conftest import postgres  # noqa: F401 (a fixture)
+from tests.service.jobs.benches import Bench
 from tests.service.jobs.nursery import Nursery
 from tests.service.jobs.sites import Site, make_site
 from tests.service.running import python_path
@@ -22,3 +23,11 @@ def nursery() -> Iterator[Nursery]:
 @pytest.fixture
 def site(tmp_path: Path, nursery: Nursery) -> Iterator[Site]:
     yield from make_site(tmp_path / "site", nursery)
+
+
+@pytest.fixture
+def bench(site: Site, monkeypatch: pytest.MonkeyPatch, borrowed: None) -> Bench:
+    """A worker's hands on that site, with the search replaced."""
+    bench = Bench(site)
+    monkeypatch.setattr("service.jobs.searching.tune_on", bench.tune_on)
+    return bench

@@ -23,8 +23,8 @@ from service.db.models import ArtifactRow, AuditRow, KernelRow, TuningRow
 from service.jobs import preparing, proving
 from service.jobs.tuning import TuningJobs
 from service.operations.kernels import answer
+from tests.service.jobs.benches import CANDIDATE, H200, timing, winner
 from tests.service.jobs.sites import FAKE_CARD, Site
-from tests.service.jobs.test_tuning import CANDIDATE, H200, timing, winner
 
 OLDER = VERIFIER - 1
 ANYTHING = Accept(correct=("verified_on_gpu", "verified_emulated"), time=("measured", "predicted"))

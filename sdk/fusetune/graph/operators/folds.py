@@ -38,7 +38,8 @@ def _fold(name: str) -> Any:
         dims, keepdim = dims_of(node, a), bool(getattr(a, "keepdim", False))
         if name in ("any", "all"):
             x = w.written(truth(w, a.self))
-            return getattr(w.f, name)(x, dims, keepdim) if dims else x
+            found = getattr(w.f, name)(x, dims, keepdim) if dims else x
+            return w.cast(found, dtype)  # type: ignore[return-value]  # of u8 it is u8
         if name in ("sum", "prod"):
             x = w.tensor(a.self)
             if not dims:
@@ -142,13 +143,13 @@ def _moments(w: Writing, node: Node, a: Any, dtype: DTypeName) -> tuple[Tensor, 
         w.refuse(node, "the variance of no elements", "Leave tensors without elements outside.")
     x, dims = w.tensor(a.self), dims_of(node, a)
     x = w.f.cast(x, "f32") if x.dtype in HALVES else x
+    keepdim = bool(a.keepdim) and bool(dims)
     if not dims:
         x, dims = w.f.reshape(x, (1,)), (0,)
     every = tuple(range(len(x.shape)))
     mean = x.mean(dims, keepdim=True)
     squares = w.f.square(x - w.f.broadcast_to(mean, x.shape, every))
     correction = 1 if a.correction is None else a.correction
-    keepdim = bool(a.keepdim)
     if correction == 0:
         variance = squares.mean(dims, keepdim)
     else:

@@ -14,7 +14,7 @@ from fusetune.graph.operators.rows import entered, row
 from fusetune.graph.operators.strided import as_strided, as_strided_scatter
 from fusetune.graph.sizes import known
 from fusetune.graph.writing import Several, Uniform, Value, Writing, is_derived, is_empty
-from fusetune.wire.fusion import Size
+from fusetune.wire.fusion import DTypeName, Size
 
 aten = torch.ops.aten
 
@@ -273,15 +273,23 @@ def _pad(w: Writing, node: Node, a: Any) -> Value:
         if low < 0 or high < 0:
             if size is None:
                 w.refuse(node, "negative padding of a size that is no number")
-            found = w.f.slice(found, dim, max(-low, 0), size - max(-high, 0))
+            start, stop = max(-low, 0), size - max(-high, 0)
+            if start >= stop:  # all of it is taken away
+                return Uniform(_fill(a.value, found.dtype), w.shape(node), found.dtype)
+            found = w.f.slice(found, dim, start, stop)
     lows, highs = ([max(pair[side], 0) for pair in pairs] for side in (0, 1))
     return padded(w, found, lows, highs, a.value)
 
 
 def padded(w: Writing, x: Tensor, low: Sequence[Size], high: Sequence[Size], value: Any) -> Tensor:
     """Places before and behind, which hold `value`; none are no operator."""
-    number = 0 if value is None else int(value) if isinstance(value, bool) else value
-    return w.f.pad(x, low, high, number) if any((*low, *high)) else x
+    return w.f.pad(x, low, high, _fill(value, x.dtype)) if any((*low, *high)) else x
+
+
+def _fill(value: Any, dtype: DTypeName) -> int | float:
+    """A number as a dtype holds it: of bools whether it is one."""
+    number: int | float = 0 if value is None else value
+    return int(bool(number)) if dtype == "bool" or isinstance(number, bool) else number
 
 
 @row(aten.as_strided.default)

@@ -1,0 +1,119 @@
+"""Schedules of products at random points, and what else may be made of them: every instruction's axes by themselves,
+and one step changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+from compiler.arch import card_or_default
+from compiler.ir.fusion import Fusion
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.tensor import CopyVia
+from compiler.schedule import steps
+from compiler.schedule.trace import ScheduleTrace
+from search.space.schedulers import schedulers_for
+from search.space.schedulers.product import Product
+from tests.compiler.products import product
+
+P = ParallelType
+FEW_SMS = replace(card_or_default("H200"), sm_count=4)
+"""Persistent blocks have several tiles of a small result."""
+
+SIZES = ((64, 32, 128), (128, 64, 192), (192, 96, 136), (72, 48, 128), (128, 128, 64), (65, 24, 256))
+
+
+def random_fusion(random: Random) -> Fusion:
+    m, n, k = random.choice(SIZES)
+    left, right = (random.choice(("k", "mn")) for _ in range(2))
+    m = m - m % 8 if left == "mn" else m
+    return product(m, n, k, out=random.choice(("bf16", "f32")), left=left, right=right)
+
+
+def traces(seed: int, scheduler: str = "product") -> Iterator[tuple[str, ScheduleTrace]]:
+    """Schedules of random products at random points of one scheduler, with what they are."""
+    random = Random(seed)
+    while True:
+        fusion = random_fusion(random)
+        found = [s for s in schedulers_for(fusion, FEW_SMS) if s.name == scheduler]
+        for one in found:
+            space = one.space(fusion, FEW_SMS.arch)
+            for point in space.sample(2, random.randrange(1 << 30)):
+                made = one.trace(fusion, point)
+                assert isinstance(made, ScheduleTrace)
+                yield f"{fusion.value(fusion.outputs[0]).shape} {point}", made
+
+
+def small_traces(seed: int) -> Iterator[tuple[str, ScheduleTrace]]:
+    """The same of one group of warps and few columns, each of which is multiplied by itself."""
+    random = Random(seed)
+    while True:
+        fusion = random_fusion(random)
+        space = Product(FEW_SMS.sm_count).space(fusion, FEW_SMS.arch)
+        columns = random.choice((8, 16, 24, 32))
+        chosen = space.having({"tile_columns": columns, "k_lines": 1}) if space.knobs else space
+        for point in chosen.sample(1, random.randrange(1 << 30)):
+            yield f"{point}", Product(FEW_SMS.sm_count).trace(fusion, point)
+
+
+def without_instructions(trace: ScheduleTrace) -> ScheduleTrace:
+    """Every axis that an instruction takes is Serial, or Unroll where registers lie along it, as everywhere; nothing is
+    waited for any more."""
+    kept = [s for s in trace.steps if not isinstance(s, steps.ProductsInFlight)]
+    return ScheduleTrace(trace.fusion, tuple(map(_serial, kept)))
+
+
+def _serial(step: steps.Step) -> steps.Step:
+    if not isinstance(step, steps.ParallelizeLoops) or P.MMA not in step.types:
+        return step
+    summed = len(step.types) - 1 - step.types[::-1].index(P.MMA)
+    types = (P.SERIAL if n == summed else P.UNROLL if p is P.MMA else p for n, p in enumerate(step.types))
+    return replace(step, types=tuple(types))
+
+
+# One step changed ----------------------------------------------------------------------------------------------------
+
+
+_OFTEN = {steps.CircularBuffer: 8, steps.Parallelize: 5, steps.ProductsInFlight: 3, steps.Multicast: 3}
+"""How much more often kinds of steps are changed of which most changes are legal."""
+
+
+def changed(trace: ScheduleTrace, random: Random) -> tuple[str, ScheduleTrace]:
+    """The trace with one generic step changed, of all rings the number of stages, and what was done to it."""
+    ways = [(n, s, other) for n, s in enumerate(trace.steps) for other in _others(s, random)]
+    kinds = sorted({type(s) for _, s, _ in ways}, key=str)
+    (kind,) = random.choices(kinds, [_OFTEN.get(one, 1) for one in kinds])
+    place, before, after = random.choice([way for way in ways if type(way[1]) is kind])
+    made = (*trace.steps[:place], *([] if after is None else [after]), *trace.steps[place + 1 :])
+    if isinstance(after, steps.CircularBuffer):  # rings that turn together have equally many stages
+        made = tuple(replace(s, stages=after.stages) if isinstance(s, steps.CircularBuffer) else s for s in made)
+    return f"step {place}: {before} -> {after}", ScheduleTrace(trace.fusion, made)
+
+
+def _others(step: steps.Step, random: Random) -> list[steps.Step | None]:
+    """What may stand in the place of a step: of each kind, as often as others of it are thinkable; None for nothing."""
+    match step:
+        case steps.CircularBuffer():
+            fewer, more = replace(step, stages=max(2, step.stages - 1)), replace(step, stages=step.stages + 1)
+            return [fewer, more]
+        case steps.Split() if isinstance(step.factor, int) and step.factor > 1:
+            return [replace(step, factor=random.choice((step.factor // 2, 2 * step.factor)))]
+        case steps.InlineSelectedAt() if step.position > 0:
+            return [replace(step, position=step.position - 1)]
+        case steps.ProductsInFlight() | steps.Multicast():
+            return [None, None]
+        case steps.SetMemory() if step.via is CopyVia.STMATRIX:
+            return [replace(step, via=CopyVia.PLAIN)]
+        case steps.SetMemory() if step.memory is MemoryType.SHARED:
+            return [replace(step, via=CopyVia.CP_ASYNC)]
+        case steps.SetAllocationDomain():
+            plain = tuple(t for t in step.transforms if not isinstance(t, steps.Swizzle))
+            return [replace(step, transforms=plain)]
+        case steps.Parallelize() if step.type is P.VECTORIZE:
+            return [replace(step, type=P.UNROLL)]
+        case steps.ParallelizeLoops() if P.SERIAL in step.types:
+            place = random.choice([i for i, p in enumerate(step.types) if p is P.SERIAL])
+            return [replace(step, types=(*step.types[:place], P.UNROLL, *step.types[place + 1 :]))]
+        case _:
+            return []

@@ -1,0 +1,87 @@
+"""Schedules of products are schedules: without the instructions they give the same integers, and with one step changed
+they are right, or refused by a rule that has a name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from random import Random
+
+import pytest
+
+from compiler.arch import arch_named
+from compiler.emulate.ptx.parser import parse
+from compiler.errors import CompileError, IllegalSchedule, InvalidStep, Unsupported
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import artifact, generate
+from compiler.schedule.trace import ScheduleTrace
+from search.proof.emulated.running import ORDERS, run_set
+from tests.search.schedulers.product_traces import changed, small_traces, traces, without_instructions
+
+EXACT = "ties"
+"""Inputs of few bits, whose products and sums are exact."""
+
+HOPPER = arch_named("sm_90a")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CompilePool]:
+    with CompilePool(1) as pool:
+        pool.start()
+        yield pool
+
+
+def fault_of(trace: ScheduleTrace, pool: CompilePool) -> str:
+    """What the emulator finds wrong, to the last bit, with races. Raises as `generate` does, and CompileError."""
+    made = generate(trace, HOPPER)
+    built = artifact(made, pool.submit(made.source, HOPPER.name).result())
+    verdict = run_set(trace.fusion, built, parse(built.ptx), EXACT, ORDERS[-1:], races=True)
+    return verdict.fault or (f"off by {verdict.max_error}" if verdict.max_error else "")
+
+
+def without_instructions_are_right(seed: int, count: int, pool: CompilePool) -> None:
+    for name, trace in islice(small_traces(seed), count):
+        assert fault_of(without_instructions(trace), pool) == "", name
+
+
+def test_with_every_axis_of_an_instruction_by_itself_the_integers_are_the_same(pool: CompilePool) -> None:
+    without_instructions_are_right(0, 2, pool)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_a_hundred_products_give_the_same_integers_without_instructions(seed: int, pool: CompilePool) -> None:
+    without_instructions_are_right(seed, 10, pool)
+
+
+def outcome(trace: ScheduleTrace, pool: CompilePool) -> str:
+    """ "right", or "refused" by a rule that has a name; anything else in words."""
+    try:
+        fault = fault_of(trace, pool)
+    except (IllegalSchedule, InvalidStep, Unsupported) as error:
+        named = isinstance(error, Unsupported) or (error.violations and all(v.rule for v in error.violations))
+        return "refused" if named else f"without a name: {error}"
+    except CompileError as error:
+        return "refused" if "C75" in str(error) else f"CompileError: {error}"
+    return fault or "right"
+
+
+def changed_are_right_or_refused(seed: int, count: int, pool: CompilePool) -> Counter[str]:
+    random, met = Random(seed), Counter[str]()
+    for name, trace in islice(traces(seed, random.choice(("product", "product", "warp_product"))), count):
+        what, other = changed(trace, random)
+        found = outcome(other, pool)
+        assert found in ("right", "refused"), f"{name}\n{what}\n{found}"
+        met[found] += 1
+    return met
+
+
+def test_products_with_one_step_changed_are_right_or_refused_by_name(pool: CompilePool) -> None:
+    changed_are_right_or_refused(100, 4, pool)
+
+
+@pytest.mark.long
+def test_two_hundred_products_with_one_step_changed_are_right_or_refused_by_name(pool: CompilePool) -> None:
+    met = sum((changed_are_right_or_refused(seed, 10, pool) for seed in range(20)), Counter[str]())
+    assert met["right"] >= 0.6 * met.total(), met
