@@ -12,7 +12,7 @@ import typer
 from compiler.arch import arch_named
 from compiler.cli.cases import WANTED, documents_in, plain
 from compiler.cli.check import exit_code
-from compiler.cli.subject import DEFAULT_ARCH, Subject, has_a_format, subject_of
+from compiler.cli.subject import DEFAULT_ARCH, FollowedSchedule, has_a_format, subject_of
 from compiler.errors import InvalidFusion, InvalidStep, UnknownArch, Unsupported
 from compiler.explain.case import Explained, explain_case, explain_trace
 from compiler.faults import UsageFault, read_text, reporting
@@ -68,7 +68,7 @@ def explain(
     raise typer.Exit(max(map(exit_code, verdicts), default=0))
 
 
-def _launches(subject: Subject, file: Path) -> Iterator[Explained]:
+def _launches(subject: FollowedSchedule, file: Path) -> Iterator[Explained]:
     """The explanation of each launch of a kernel."""
     launches = launches_of(subject.trace)
     for number, launch in enumerate(launches):

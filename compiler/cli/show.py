@@ -9,7 +9,7 @@ from typing import Annotated, assert_never
 
 import typer
 
-from compiler.cli.subject import DEFAULT_ARCH, Subject, heads, read_subject
+from compiler.cli.subject import DEFAULT_ARCH, FollowedSchedule, heads, read_subject
 from compiler.emit.cuda import kernel_only
 from compiler.errors import (
     CompileError,
@@ -85,7 +85,7 @@ def _show_trace(trace: Trace) -> None:
         typer.echo(loop_tree_text(launch.trace.scheduled))
 
 
-def _show_scheduled(subject: Subject) -> None:
+def _show_scheduled(subject: FollowedSchedule) -> None:
     """Prints each launch's scheduled fusion. Raises IllegalSchedule, after the text, with every breach of all."""
     violations: list[Violation] = []
     for head, launch in zip(heads(subject.trace), launches_of(subject.trace), strict=True):
@@ -96,7 +96,7 @@ def _show_scheduled(subject: Subject) -> None:
         raise IllegalSchedule(tuple(violations))
 
 
-def _copies(subject: Subject) -> Iterator[tuple[str, str]]:
+def _copies(subject: FollowedSchedule) -> Iterator[tuple[str, str]]:
     """Head and copy plans of each launch. Raises IllegalSchedule."""
     for head, launch in zip(heads(subject.trace), launches_of(subject.trace), strict=True):
         schedule = Schedule(launch.trace.replay(), subject.arch)

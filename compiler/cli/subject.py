@@ -29,7 +29,7 @@ _OTHERS = {
 
 
 @dataclass(frozen=True)
-class Subject:
+class FollowedSchedule:
     """What a file holds: a trace, and the kernel that was made of it where the file has one for `arch`."""
 
     trace: Trace
@@ -60,7 +60,7 @@ def heads(trace: Trace) -> list[str]:
     return [f"launch {n}: {', '.join(one.reads)} -> {', '.join(one.writes)}\n" for n, one in enumerate(trace.launches)]
 
 
-def read_subject(file: Path, arch: str | None) -> Subject:
+def read_subject(file: Path, arch: str | None) -> FollowedSchedule:
     """The subject of a file, for `arch` if given. Raises UsageFault, InvalidFusion, Unsupported or UnknownArch."""
     text = read_text(file, WANTED)
     try:
@@ -72,7 +72,7 @@ def read_subject(file: Path, arch: str | None) -> Subject:
     return subject_of(file, text, document, arch)
 
 
-def subject_of(file: Path, text: str, document: object, arch: str | None) -> Subject:
+def subject_of(file: Path, text: str, document: object, arch: str | None) -> FollowedSchedule:
     """The same of a file that was read already, and parsed."""
     if not isinstance(document, dict):
         raise UsageFault(f"{file}: found {type(document).__name__}, expected an object. Name {WANTED}.")
@@ -83,7 +83,7 @@ def subject_of(file: Path, text: str, document: object, arch: str | None) -> Sub
     try:
         if found == _ARTIFACT:
             return _of_artifact(artifact_from_json(text), arch)
-        return Subject(trace_from_json(document), arch_named(arch or DEFAULT_ARCH))
+        return FollowedSchedule(trace_from_json(document), arch_named(arch or DEFAULT_ARCH))
     except (InvalidFusion, Unsupported, UnknownArch) as error:
         error.add_note(f"in {file}")
         raise
@@ -94,6 +94,8 @@ def has_a_format(document: object) -> bool:
     return isinstance(document, Mapping) and "format" in document and "tensors" not in document
 
 
-def _of_artifact(artifact: KernelArtifact, arch: str | None) -> Subject:
+def _of_artifact(artifact: KernelArtifact, arch: str | None) -> FollowedSchedule:
     own = arch is None or arch_named(arch).name == artifact.arch
-    return Subject(trace_from_json(artifact.trace), arch_named(arch or artifact.arch), artifact if own else None)
+    return FollowedSchedule(
+        trace_from_json(artifact.trace), arch_named(arch or artifact.arch), artifact if own else None
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -24,6 +25,11 @@ CONFIDENCE_Z = 1.96
 AS_FAST = 0.01
 """Share of a time within which kernels that time cannot tell apart are taken for equally fast: which of them a search
 meets, and which is a little faster that day, shall not decide which one is served."""
+
+
+MOST_LATE = 2
+"""Kernels whose proofs on all input sets the device may give up, each after a minute and a new start: a fusion whose
+proof takes longer than that has it longer for every kernel, and none of them would be served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,16 +116,22 @@ class Finals:
         """The winner of `ranking` (fastest first), or None if none of it is right on all input sets.
 
         The first `leaders` are timed again in up to `rounds` rounds, as long as `goes_on` says so. Then they are
-        verified in the order of `served_first`, and after them the rest of the ranking, until one passes.
+        verified in the order of `served_first`, and after them the rest of the ranking, until one passes or `MOST_LATE`
+        were given up.
         """
         field_of = [leader for leader in map(self._leader, ranking[:leaders]) if leader is not None]
         running = self._retime(field_of, rounds, goes_on)
         in_order = served_first([x for x in field_of if x.trial.state is TrialState.MEASURED])
-        for leader in in_order:
+        rest = (leader for leader in map(self._leader, ranking[leaders:]) if leader is not None)
+        late = 0
+        for leader in chain(in_order, rest):
             if (artifact := self._verified(leader)) is not None:
                 same = tuple(x.trial.number for x in tied(running) if x is not leader) if leader in running else ()
                 return Winner(leader.trial, artifact, same)
-        return next((winner for trial in ranking[leaders:] if (winner := self.settled(trial)) is not None), None)
+            late += leader.trial.state is TrialState.TIMED_OUT
+            if late == MOST_LATE:
+                break
+        return None
 
     def settled(self, trial: Trial) -> Winner | None:
         """A measured trial by itself, if it is right on all input sets."""

@@ -24,7 +24,7 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Draft
 from search.tuning.failing import failure_of
 from search.tuning.journal import Journal, JournalKey
-from search.tuning.leaders import Leader, median_interval, tied
+from search.tuning.leaders import MOST_LATE, Leader, median_interval, tied
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import Ending, SearchOutcome, SearchSettings, Tuner
 from tests.search.tuning.samplers.random_sampler import RandomSampler
@@ -146,11 +146,19 @@ def artifact(generated: Generated, compiled: Any) -> KernelArtifact:
 
 
 class Device:
-    """Times a kernel at the `us` of its source. `on_all_sets` names sources that fail there; `before` runs first."""
+    """Times a kernel at the `us` of its source. `on_all_sets` names sources that fail there, `late` whether by taking
+    too long; `before` runs first."""
 
-    def __init__(self, on_all_sets: tuple[str, ...] = (), before: Callable[[int], None] = lambda call: None) -> None:
+    def __init__(
+        self,
+        on_all_sets: tuple[str, ...] = (),
+        before: Callable[[int], None] = lambda call: None,
+        *,
+        late: bool = False,
+    ) -> None:
         self.calls: list[tuple[str, Effort]] = []
         self._on_all_sets = on_all_sets
+        self._failing = TrialState.TIMED_OUT if late else TrialState.WRONG_RESULT
         self._before = before
 
     def measure(self, artifact: KernelArtifact, effort: Effort = Effort.SCREEN) -> MeasureResult:
@@ -160,7 +168,7 @@ class Device:
         if script in RUNS:
             return MeasureResult(RUNS[script], f"{script} happened")
         if effort is Effort.ALL_SETS and artifact.source in self._on_all_sets:
-            return MeasureResult(TrialState.WRONG_RESULT, "ties: element [3]")
+            return MeasureResult(self._failing, "ties: element [3]")
         samples = tuple(float(us) + 0.01 * i for i in range(21))
         timing = Timing(
             policy="p",
@@ -280,6 +288,15 @@ def test_a_leader_that_fails_on_another_input_set_is_replaced_by_the_next(tuning
     wrong = [t for t in outcome.trials if t.state is TrialState.WRONG_RESULT]
     assert len(wrong) == 2
     assert all("ties" in t.reason and t.median_us is None for t in wrong)
+
+
+@pytest.mark.parametrize(("late", "proofs"), [(1, 2), (2, 2)])
+def test_proofs_that_take_too_long_end_with_the_second(late: int, proofs: int, tuning: Start) -> None:
+    started = tuning([f" {us}" for us in (10, 11, 12, 13)])
+    started.device = Device(on_all_sets=(" 10.0", " 11.0")[:late], late=True)
+    outcome = started.run(settings=SearchSettings(leaders=3))
+    assert (outcome.winner is None) is (late == MOST_LATE)
+    assert len([1 for _, effort in started.device.calls if effort is Effort.ALL_SETS]) == proofs
 
 
 def test_no_kernel_that_fails_everywhere_is_served(tuning: Start) -> None:

@@ -8,8 +8,8 @@ from fusetune.wire.t4 import read
 from service.db import trials, tunings
 from service.db.models import WorkerRow
 from service.db.types import now
-from tests.service.api.test_tunings import A100, RENAMED, audit, opened, other
 from tests.service.api.test_malformed import check
+from tests.service.api.test_tunings import A100, RENAMED, audit, opened, other
 from tests.service.api.world import H200, REQUEST, World, changed
 
 # Looking and cancelling ---------------------------------------------------------------------------------------------

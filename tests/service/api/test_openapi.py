@@ -39,7 +39,8 @@ def paths(service: World) -> dict[str, Any]:
 def test_every_path_is_in_it(shared: World) -> None:
     assert {f"{method.upper()} {path}" for path, item in paths(shared).items() for method in item} == {
         "POST /v1/tunings", "GET /v1/tunings", "GET /v1/tunings/{tuning_id}", "DELETE /v1/tunings/{tuning_id}",
-        "GET /v1/tunings/{tuning_id}/trials", "GET /v1/tunings/{tuning_id}/events", "GET /v1/kernels",
+        "GET /v1/tunings/{tuning_id}/trials", "GET /v1/tunings/{tuning_id}/history.t4.json",
+            "GET /v1/tunings/{tuning_id}/events", "GET /v1/kernels",
         "POST /v1/kernels/lookup", "GET /v1/kernels/{kernel_id}", "GET /v1/kernels/{kernel_id}/info",
         "GET /v1/kernels/{kernel_id}/source", "GET /v1/kernels/{kernel_id}/ptx", "GET /v1/kernels/{kernel_id}/cubin",
         "GET /v1/kernels/{kernel_id}/schedule", "GET /v1/fusions", "GET /v1/fusions/{fingerprint}", "GET /v1/cards",
