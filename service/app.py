@@ -20,7 +20,7 @@ from service.auth import Gate, KeyRing
 from service.border import Border
 from service.dashboard.faults import page_for_browsers, unexpected
 from service.dashboard.routes import router as dashboard
-from service.db.engine import Database
+from service.db.engine import PROMPT_MS, Database
 from service.db.migrate import ensure_ready
 from service.heads import Heads
 from service.jobs.dbos_queue import DbosQueue
@@ -47,7 +47,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     `app.state` holds `settings`, `db`, `queue`, and `stopping`, an event that ends open streams. Raises DatabaseFault
     for a URL that names no database; whether it answers is found when the application starts.
     """
-    db = database or Database(settings.db_url)
+    db = database or Database(settings.db_url, busy_ms=PROMPT_MS)
     jobs = queue or DbosQueue(settings.dbos_url)
     handover = Handover(db, jobs, settings)
     ring = KeyRing(settings, db)

@@ -22,7 +22,7 @@ from service import log
 from service.app import create_app
 from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
-from service.db.engine import Database, DatabaseFault
+from service.db.engine import PROMPT_MS, Database, DatabaseFault
 from service.db.migrate import ensure_ready
 from service.http1 import BoundedHttp
 from service.jobs.dbos_queue import DbosQueue
@@ -78,15 +78,17 @@ def serve(
 def _database(settings: Settings) -> Database:
     """The database, ready. Raises UsageFault."""
     try:
-        db = Database(settings.db_url)
-        ensure_ready(db)
+        with Database(settings.db_url) as patient:  # another process may be making the tables just now
+            news.info("starting: the database", url=patient.url)
+            ensure_ready(patient)
+        return Database(settings.db_url, busy_ms=PROMPT_MS)
     except DatabaseFault as error:
         raise UsageFault(str(error)) from None
-    return db
 
 
 def _check_rest(settings: Settings, worker: bool) -> None:
     """Raises UsageFault for what would be found only once a tuning or a worker needs it."""
+    news.info("starting: the job queue")
     queue = DbosQueue(settings.dbos_url)
     try:
         queue.open()

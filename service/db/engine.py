@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,8 +20,11 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from service.db.instant import Instant
 from service.db.types import loads
 
-_BUSY_MS = 30_000
-"""How long a SQLite writer waits for another one."""
+PATIENT_MS = 30_000
+"""How long a SQLite writer waits for another one, where nobody waits for it."""
+
+PROMPT_MS = 1_500
+"""The same where somebody waits for an answer: ours hold the file for milliseconds, so then it is somebody else."""
 
 _ASK_AGAIN_S = 0.01
 """How soon the switch to WAL is tried again: it takes other users well under a millisecond."""
@@ -52,13 +56,13 @@ class NoDatabase(DatabaseFault):
 class Database:
     """An engine with the two kinds of transaction that the queries need."""
 
-    def __init__(self, url: str, *, must_exist: bool = False) -> None:
+    def __init__(self, url: str, *, must_exist: bool = False, busy_ms: int = PATIENT_MS) -> None:
         """Nothing is connected yet. A SQLite file is made at its first use, unless it `must_exist`.
 
         Raises DatabaseFault for a URL that names no database of ours, NoDatabase for a file that is missing and must
         not be.
         """
-        self.engine = _engine(url, must_exist)
+        self.engine = _engine(url, must_exist, busy_ms)
         self.writing = self.engine.execution_options(**{_IMMEDIATE: True})
         """The engine whose SQLite transactions take the write lock at their start."""
         self.instant = Instant(self.engine)
@@ -99,6 +103,18 @@ class Database:
         with self.faults(), self.engine.connect() as connection:
             connection.exec_driver_sql("SELECT 1")
 
+    def prove_writable(self) -> None:
+        """Commits a transaction that changes nothing that anybody reads. Raises SQLAlchemyError if that cannot be.
+
+        A lock alone would tell nothing of a full disk: only a commit writes.
+        """
+        with self.writing.begin() as connection:
+            if self.engine.dialect.name == "sqlite":
+                number = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+                connection.exec_driver_sql(f"PRAGMA user_version = {int(number)}")
+            else:  # a lock on a row is written, and refused where nothing may be
+                connection.exec_driver_sql("SELECT version_num FROM alembic_version FOR NO KEY UPDATE")
+
     def close(self) -> None:
         """Closes every connection."""
         self.instant.close()
@@ -122,7 +138,7 @@ def _reason(error: DBAPIError) -> str:
     return f"{first}. Look whether it exists, is up, and may be used by this user."
 
 
-def _engine(text: str, must_exist: bool) -> Engine:
+def _engine(text: str, must_exist: bool, busy_ms: int) -> Engine:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):  # ValueError: a port that is no number
@@ -130,7 +146,7 @@ def _engine(text: str, must_exist: bool) -> Engine:
     hidden = url.render_as_string(hide_password=True)
     match url.drivername:
         case "sqlite" | "sqlite+pysqlite":
-            return _sqlite(url, hidden, must_exist)
+            return _sqlite(url, hidden, must_exist, busy_ms)
         case "postgresql" | "postgresql+psycopg":
             return _postgresql(url)
         case other:
@@ -150,7 +166,7 @@ def _postgresql(url: URL) -> Engine:
     )
 
 
-def _sqlite(url: URL, hidden: str, must_exist: bool) -> Engine:
+def _sqlite(url: URL, hidden: str, must_exist: bool, busy_ms: int) -> Engine:
     path = url.database
     if not path or path == ":memory:" or path.startswith("file:"):
         raise DatabaseFault(hidden, "SQLite needs a plain file: several processes share it. Write sqlite:///PATH.")
@@ -162,15 +178,15 @@ def _sqlite(url: URL, hidden: str, must_exist: bool) -> Engine:
         raise DatabaseFault(hidden, f"its folder cannot be made ({error.strerror}). Choose another path.") from None
     # PostgreSQL reads what it stores of JSON; SQLite stores any text.
     engine = create_engine(url, json_serializer=_json, json_deserializer=loads)
-    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "connect", partial(_prepare_sqlite, busy_ms))
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+def _prepare_sqlite(busy_ms: int, connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
     connection.isolation_level = None  # the driver would begin transactions on its own, and not always
-    connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}").close()
-    _switch_to_wal(connection)
+    connection.execute(f"PRAGMA busy_timeout={busy_ms}").close()
+    _switch_to_wal(connection, busy_ms)
     for pragma in (
         "synchronous=NORMAL",  # a killed process loses nothing; a power cut may lose the last transactions, whole
         "foreign_keys=ON",
@@ -178,14 +194,14 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> N
         connection.execute(f"PRAGMA {pragma}").close()
 
 
-def _switch_to_wal(connection: sqlite3.Connection) -> None:
+def _switch_to_wal(connection: sqlite3.Connection, busy_ms: int) -> None:
     """Waits for its turn where others use the file: SQLite itself does so only at most of the moments.
 
     The switch reads the file's header and then wants the whole file. Of two connections that read and want more, SQLite
     refuses one at once, whatever `busy_timeout` says, since to wait would be a deadlock (SQLite, sqlite3_busy_handler).
-    The refused one has let go of the file and may ask again. Raises sqlite3.OperationalError after `_BUSY_MS`.
+    The refused one has let go of the file and may ask again. Raises sqlite3.OperationalError after `busy_ms`.
     """
-    deadline = time.monotonic() + _BUSY_MS / 1000
+    deadline = time.monotonic() + busy_ms / 1000
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL").close()

@@ -9,6 +9,7 @@ from fusetune.wire.service import Health
 from service.db import cards
 from service.db.engine import DatabaseFault
 from service.db.migrate import is_current
+from service.db.unready import is_disk_full
 from service.operations.context import Context
 from service.operations.presence import alive_since
 
@@ -19,7 +20,8 @@ def alive() -> Health:
 
 
 def ready(context: Context) -> Health:
-    """The database answers and has this version's tables. Workers are told, but requests are taken without them."""
+    """The database answers, has this version's tables and takes a write. Workers are told, but requests are taken
+    without them."""
     try:
         if not is_current(context.db):
             return _unavailable("its tables are of another version")
@@ -28,6 +30,10 @@ def ready(context: Context) -> Health:
             fake = sum(cards.is_invented(session, worker.card_id) for worker in workers)
     except (SQLAlchemyError, DatabaseFault):
         return _unavailable("does not answer")
+    try:
+        context.db.prove_writable()
+    except SQLAlchemyError as error:
+        return _unavailable("its disk is full" if is_disk_full(error) else "takes no write")
     with_gpu = sum(worker.attached for worker in workers) - fake
     told = f"{len(workers)} alive, {with_gpu} with a GPU" + (f", {fake} inventing times" if fake else "")
     checks = {"database": "ok", "workers": told}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from service.db import engine, fusions, keys
+from service.db import fusions, keys
 from service.db.engine import Database, DatabaseFault
 from service.db.models import AuditRow
 from tests.service.db.rows import DOCUMENT, at_once
@@ -170,10 +170,8 @@ def test_the_switch_to_wal_waits_for_a_writer(tmp_path: Path, writing_elsewhere:
     done.join()
 
 
-def test_the_switch_to_wal_gives_up_in_the_end(
-    tmp_path: Path, writing_elsewhere: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "_BUSY_MS", 50)
-    with Database(f"sqlite:///{tmp_path / 'shared.db'}") as database, pytest.raises(DatabaseFault, match="is locked"):
+def test_the_switch_to_wal_gives_up_in_the_end(tmp_path: Path, writing_elsewhere: sqlite3.Connection) -> None:
+    url = f"sqlite:///{tmp_path / 'shared.db'}"
+    with Database(url, busy_ms=50) as database, pytest.raises(DatabaseFault, match="is locked"):
         database.ping()
     assert writing_elsewhere.in_transaction

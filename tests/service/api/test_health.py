@@ -1,0 +1,68 @@
+"""Readiness is a commit that went through, and a file that somebody else holds is told of soon."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from service.db.engine import PROMPT_MS, Database
+from service.db.migrate import ensure_ready
+from tests.service.api.world import REQUEST, World, world
+from tests.service.db.conftest import created, postgres  # noqa: F401 (a fixture)
+
+
+@pytest.fixture
+def prompt(tmp_path: Path) -> Iterator[World]:
+    """A service as `serve` runs it, but for how long it waits."""
+    with patch("tests.service.api.world.Database", lambda url: Database(url, busy_ms=100)), world(tmp_path) as found:
+        yield found
+
+
+def test_while_somebody_else_writes_it_is_not_ready_and_says_so_soon(prompt: World) -> None:
+    prompt.kernel()
+    path = prompt.settings.db_url.removeprefix("sqlite:///")
+    assert prompt.client.get("/readyz").json()["checks"]["database"] == "ok"
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        ready = prompt.client.get("/readyz")
+        assert (ready.status_code, ready.json()["checks"]["database"]) == (503, "takes no write")
+        refused = prompt.post({**REQUEST, "card": "H200", "refresh": True})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "2")
+        assert prompt.post({**REQUEST, "card": "H200"}).status_code == 200, "what is only read goes on"
+        assert prompt.client.get("/healthz").status_code == 200
+    assert prompt.client.get("/readyz").status_code == 200
+    assert PROMPT_MS < 2000
+
+
+def test_a_full_disk_is_named(shared: World) -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    with patch.object(Database, "prove_writable", side_effect=OperationalError("", {}, full)):
+        ready = shared.client.get("/readyz")
+    assert (ready.status_code, ready.json()["checks"]["database"]) == (503, "its disk is full")
+
+
+def test_readiness_changes_nothing_that_is_stored(shared: World) -> None:
+    with shared.db.engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA user_version = 7")
+        shared.client.get("/readyz")
+        assert connection.exec_driver_sql("PRAGMA user_version").scalar_one() == 7
+        connection.exec_driver_sql("PRAGMA user_version = 0")
+
+
+def test_a_postgresql_that_only_reads_takes_no_write(request: pytest.FixtureRequest) -> None:
+    with created(request.getfixturevalue("postgres")) as url:
+        with Database(url) as db:
+            ensure_ready(db)
+            db.prove_writable()
+            with db.engine.begin() as connection:
+                name = db.engine.url.database
+                connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        with Database(url) as db, pytest.raises(SQLAlchemyError, match="read-only"):
+            db.prove_writable()
