@@ -60,11 +60,12 @@ def fusion_of(op: str, dtype: str = "f32", width: int = 256) -> dict[str, Any]:
     }
 
 
-def until(found: Callable[[], R | None], what: str, deadline_s: float = DEADLINE_S) -> R:
-    """The first truthy answer of `found`."""
+def until(found: Callable[[], R | None], what: str | Callable[[], str], deadline_s: float = DEADLINE_S) -> R:
+    """The first truthy answer of `found`. `what`: that is waited for, or what says it when it has not come."""
     end = time.monotonic() + deadline_s
     while not (answer := found()):
-        assert time.monotonic() < end, f"waited {deadline_s:g} s for {what}"
+        if time.monotonic() >= end:
+            raise AssertionError(f"waited {deadline_s:g} s for {what if isinstance(what, str) else what()}")
         time.sleep(0.05)
     return answer
 
@@ -214,7 +215,7 @@ class Site:
         """The tuning, once it has ended."""
         return until(
             lambda: row if (row := self.tuning(tuning_id)).state not in ("queued", "running") else None,
-            f"the end of the tuning; workers said:\n{''.join(worker.said for worker in self.workers)}",
+            lambda: f"the end of the tuning; workers said:\n{''.join(worker.said for worker in self.workers)}",
         )
 
     def processes(self) -> list[int]:

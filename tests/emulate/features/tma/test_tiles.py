@@ -23,7 +23,7 @@ SPANS = {"NONE": 256, "32B": 32, "64B": 64, "128B": 128, "128B_ATOM_32B": 128, "
 
 @st.composite
 def tiles(draw: st.DrawFn) -> tuple[DecodedMap, tuple[int, ...], int]:
-    """A map of a tensor of some 4 KiB at address 0, coordinates in and around it, a shared address."""
+    """A map of a tensor of at most 46 KiB at address 0, coordinates in and around it, a shared address."""
     rank = draw(st.integers(1, 5))
     dtype = draw(st.sampled_from(["u8", "bf16", "f32", "f64"]))
     size = DTYPES[dtype].nbytes
@@ -69,7 +69,7 @@ def test_a_load_brings_what_the_oracle_says_where_it_says(
     given_tile: tuple[DecodedMap, tuple[int, ...], int], seed: int
 ) -> None:
     m, coordinates, address = given_tile
-    memory = np.random.default_rng(seed).integers(0, 256, 1 << 14, np.uint8)
+    memory = np.random.default_rng(seed).integers(0, 256, 1 << 16, np.uint8)
     tile = tile_at(m, coordinates, store=False)
     rows = filled(tile, gather(tile, memory), m.type, m.fill == 1)
     size = m.type.nbytes
@@ -79,7 +79,7 @@ def test_a_load_brings_what_the_oracle_says_where_it_says(
     assert tile.nbytes == len(expected) * size
 
     at, unit = places(m, np.arange(tile.rows), tile.row_bytes, address)
-    shared = np.zeros(1 << 15, np.uint8)
+    shared = np.zeros(1 << 16, np.uint8)
     for place, run in zip(at.tolist(), rows.reshape(-1, unit), strict=True):
         shared[place : place + unit] = run
     for number, value in enumerate(expected):
