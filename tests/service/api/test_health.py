@@ -49,11 +49,16 @@ def test_a_full_disk_is_named(shared: World) -> None:
 
 
 def test_readiness_changes_nothing_that_is_stored(shared: World) -> None:
-    with shared.db.engine.connect() as connection:
-        connection.exec_driver_sql("PRAGMA user_version = 7")
-        shared.client.get("/readyz")
-        assert connection.exec_driver_sql("PRAGMA user_version").scalar_one() == 7
-        connection.exec_driver_sql("PRAGMA user_version = 0")
+    def version(becomes: int) -> object:
+        """What it was, of the file, and has it be another."""
+        with shared.db.writing.begin() as connection:
+            was = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+            connection.exec_driver_sql(f"PRAGMA user_version = {becomes}")
+            return was
+
+    version(7)
+    assert shared.client.get("/readyz").status_code == 200
+    assert version(0) == 7
 
 
 def test_a_postgresql_that_only_reads_takes_no_write(request: pytest.FixtureRequest) -> None:
