@@ -12,6 +12,7 @@ from tests.mutants.judging import subject
 from tests.mutants.kinds import order
 from tests.mutants.kinds.kind import Kind
 from tests.mutants.kinds.table import KINDS
+from tests.shares import shared
 
 EVERY = (*KINDS, *order.KINDS)
 
@@ -26,7 +27,7 @@ def kernels() -> Iterator[Kernel]:
     return (kernel for name in NAMES for point in subject(name).points for kernel in point.program.kernels)
 
 
-@pytest.mark.parametrize("kind", EVERY, ids=lambda kind: str(kind.name))
+@pytest.mark.parametrize("kind", shared(EVERY, 2), ids=lambda kind: str(kind.name))
 def test_a_kind_changes_a_kernel_wherever_it_has_a_site(kind: Kind) -> None:
     tried = 0
     for kernel in kernels():

@@ -21,6 +21,7 @@ from compiler.lower.operands import Reg
 from compiler.nvrtc import CompilePool
 from compiler.reference import fp8_values
 from tests.compiler.emit.machines import MACHINES, Array, Machine, machine_of
+from tests.shares import shared
 
 DTYPES = tuple(COMPUTED_IN)
 TORCH = {
@@ -128,7 +129,7 @@ def agree(x: Array, source: DType, target: DType, found: Array, device: str, wha
     assert not len(wrong), f"{what}: of {given[wrong.to(device)]} {have[wrong]}, torch {want[wrong]}"
 
 
-@pytest.mark.parametrize("source", DTYPES)
+@pytest.mark.parametrize("source", shared(DTYPES, 2))
 def test_casts_one_by_one_are_torchs(machine: Machine, device: str, source: DType) -> None:
     targets = [t for t in DTYPES if source in SHORT or t in SHORT]
     x = values_of(source)

@@ -18,6 +18,7 @@ from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
 from tests.compiler.lower.fold_schedules import Threads, distance, folded_by, reduction
 from tests.compiler.lower.small_kernels import check
+from tests.shares import shared
 
 
 def exchange(made: Generated) -> str:
@@ -290,7 +291,7 @@ EMULATED: dict[str, tuple[str, str, Threads]] = {
 }
 
 
-@pytest.mark.parametrize("name", EMULATED)
+@pytest.mark.parametrize("name", shared(EMULATED, 2))
 def test_the_emulator_gets_the_same_bits_in_every_order(name: str, pool: CompilePool) -> None:
     """And no race: copies and messages complete at once, as late as can be, and at any time between."""
     kind, dtype, threads = EMULATED[name]

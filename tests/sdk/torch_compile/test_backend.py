@@ -16,6 +16,7 @@ from fusetune.errors import FusetuneWarning, InvalidRequest
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.reporting import report_of
 from tests.sdk.torch_compile.reference_kernels import BrokenKernels, FakeKernels, FixedClock
+from tests.shares import shared
 
 CPU = torch.device("cpu")
 WHOLE: dict[str, Any] = {"least_bytes": 0, "strict": True, "rng": "eager"}
@@ -62,7 +63,7 @@ _STEPS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "dtype"), _STEPS)
+@pytest.mark.parametrize(("name", "dtype"), shared(_STEPS, 2))
 def test_outputs_and_gradients_are_eagers(name: str, dtype: torch.dtype) -> None:
     seed()
     module, inputs = MODELS[name].make(Setting(CPU, dtype, is_small=True))

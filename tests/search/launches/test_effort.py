@@ -28,6 +28,7 @@ from search.space.schedulers import _every
 from search.space.schedulers.launches import launches_for
 from tests.cards import H200
 from tests.search.random_fusions.cases import MANY, case_of_many
+from tests.shares import shared
 
 MOST_SECONDS = 4.0
 """Of the processor, which others may slow down; alone it takes at most 0.6 s (a worker's core of 2026)."""
@@ -89,7 +90,7 @@ def answered(fusion: Fusion) -> list[tuple[str, object]]:
     return [(one.name, one.cut.stores) for one in found]
 
 
-@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("name", shared(FUSIONS, 2))
 def test_launches_of_large_fusions_are_found_soon(name: str) -> None:
     fusion = FUSIONS[name]()
     assert answered(fusion) == answered(fusion)

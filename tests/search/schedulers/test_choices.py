@@ -32,6 +32,7 @@ from tests.search.schedulers.choice_fusions import (
     take,
 )
 from tests.search.schedulers.points import generated
+from tests.shares import shared
 
 CARD = replace(card_or_default("H200"), sm_count=4)
 """Few multiprocessors, so that persistent blocks go round."""
@@ -52,7 +53,7 @@ def right_in(made: Generated, sets: Sequence[str], pool: CompilePool) -> None:
         assert run_set(made.trace.fusion, built, module, name, ORDERS[-1:], races=True).fault == ""
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", shared(CHOICES, 2, 1))
 def test_kernels_are_right_in_the_emulator(name: str, pool: CompilePool) -> None:
     fusion = CHOICES[name]()
     for made in kernels(fusion, 2, len(name)):

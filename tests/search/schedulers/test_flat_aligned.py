@@ -29,6 +29,7 @@ from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add, tensor
 from tests.search.schedulers.points import SM_COUNT, generated
 from tests.search.schedulers.view_fusions import broadcast
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 
@@ -238,7 +239,7 @@ def fault_of(fusion: Fusion, g: Generated, source: str, pool: CompilePool, order
     return run_set(fusion, stored, parse(stored.ptx), "random", ORDERS[:orders]).fault
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", shared(RUNS, 2))
 def test_kernels_compute_their_fusion(name: str, pool: CompilePool) -> None:
     fusion, knobs = RUNS[name]
     g = made(fusion, **knobs)

@@ -27,6 +27,7 @@ from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add, silu_of_sum, tensor
 from tests.search.schedulers.points import SM_COUNT, generated
 from tests.search.schedulers.view_fusions import VIEWS, broadcast, op, rope
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 FLAT = Flat(SM_COUNT)
@@ -42,7 +43,7 @@ def wide_and_narrow(name: str) -> list[Generated]:
     return [generate(FLAT.trace(VIEWS[name], point), HOPPER) for point in chosen]
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("name", shared(VIEWS, 2))
 def test_values(name: str, pool: CompilePool) -> None:
     assert FLAT.refusal(VIEWS[name], HOPPER) is None
     made = wide_and_narrow(name)

@@ -36,6 +36,7 @@ from tests.search.schedulers.inner_outer_fusions import (
 )
 from tests.search.schedulers.points import generated
 from tests.search.schedulers.row_fusions import softmax, tensor
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 SMS = 132
@@ -218,7 +219,7 @@ def _at(fusion: Fusion, sm_count: int, knobs: dict[str, Any]) -> Generated:
     )
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", shared(KERNELS, 2))
 def test_kernels_compute_the_fusion(kernels: dict[str, tuple[Generated, Any]], name: str) -> None:
     """In the emulator, with a search for races; registers hold all partial results."""
     made, compiled = kernels[name]

@@ -29,6 +29,7 @@ from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.fusions import permute, silu_of_sum
 from tests.search.schedulers.points import point_of, scheduler_named
 from tests.search.schedulers.row_fusions import layer_norm, rms_norm_of_sum, softmax
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 
@@ -139,7 +140,7 @@ KERNELS: dict[str, tuple[str, Fusion, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", shared(KERNELS, 2))
 def test_kernels_with_rings_compute_their_fusion(name: str, pool: CompilePool) -> None:
     """In every order in which copies may complete, with an eye on races; threads that load stay out of barriers."""
     scheduler_name, fusion, knobs = KERNELS[name]

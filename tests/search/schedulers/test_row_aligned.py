@@ -30,6 +30,7 @@ from tests.search.schedulers.row_fusions import (
     softmax,
     tensor,
 )
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 ROW = Row(132)
@@ -160,7 +161,7 @@ def fault_of(fusion: Fusion, g: Generated, source: str, pool: CompilePool) -> st
     return run_set(fusion, stored, parse(stored.ptx), "random", ORDERS[:1]).fault
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", shared(RUNS, 2))
 def test_kernels_compute_their_fusion(name: str, pool: CompilePool) -> None:
     fusion, knobs = RUNS[name]
     g = made(fusion, **knobs)

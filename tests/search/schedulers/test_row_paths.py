@@ -23,6 +23,7 @@ from search.space.schedulers.row_shape import RowShape, row_shape
 from search.space.schedulers.row_words import in_words, straddles
 from tests.search.schedulers.points import generated
 from tests.search.schedulers.row_fusions import fold, layer_norm, masked_softmax, rms_norm_of_sum, softmax
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 SM_COUNT = 4
@@ -127,7 +128,7 @@ RUNS: Mapping[str, tuple[Fusion, Mapping[str, KnobValue]]] = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", shared(RUNS, 2))
 def test_kernels_compute_their_fusion(name: str, pool: CompilePool) -> None:
     fusion, knobs = RUNS[name]
     g = made(fusion, **knobs)

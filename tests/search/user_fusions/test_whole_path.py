@@ -16,6 +16,7 @@ from tests.search.proof.emulated.kernels import kernels_of, proven
 from tests.search.random_fusions.proving import outcomes
 from tests.search.user_fusions.posted import SMALL
 from tests.search.user_fusions.table import POSTED
+from tests.shares import shared
 
 SHOWN = (
     "int8 rows, bf16",
@@ -45,7 +46,7 @@ def expect_right(name: str, points: int, pool: CompilePool) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
-@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("name", shared(SHOWN, 2))
 def test_kernels_are_right_in_the_emulator(name: str, pool: CompilePool) -> None:
     expect_right(name, 1, pool)
 

@@ -21,6 +21,7 @@ from tests.search.proof.emulated.kernels import without
 from tests.search.schedulers.fusions import tensor
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated
+from tests.shares import shared
 
 
 def scaled_sums(n: int, p: int, q: int) -> Fusion:
@@ -79,7 +80,7 @@ def fault_of(name: str, source: str, pool: CompilePool) -> str:
     return run_set(RUNS[name][0], stored, parse(stored.ptx), RANDOM, ORDERS, races=True).fault
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", shared(RUNS, 2))
 def test_kernels_compute_their_fusion(name: str, pool: CompilePool) -> None:
     assert fault_of(name, made(name).source, pool) == ""
 

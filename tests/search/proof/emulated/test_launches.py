@@ -33,6 +33,7 @@ from tests.search.launches.made import (
     softmax,
     sum_of_squared_sums,
 )
+from tests.shares import shared
 
 HOPPER = arch_named("sm_90a")
 
@@ -121,7 +122,7 @@ def test_a_rest_of_a_long_row_is_proven_by_what_is_read_of_it(pool: CompilePool)
     assert ran.served_blocks[-1] == made.launches[0].kernel.grid[0]
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", shared(CASES, 2))
 def test_launches_run_in_order_give_the_right_values(kernels: dict[str, Built], name: str) -> None:
     _, launches = CASES[name]
     kernel = kernels[name]

@@ -21,6 +21,7 @@ from tests.search.proof.emulated.kernels import without
 from tests.search.schedulers.fusions import tensor
 from tests.search.schedulers.points import generated
 from tests.search.schedulers.view_fusions import broadcast
+from tests.shares import shared
 
 
 def added(shape: list[int], *operands: list[int], dtype: str = "bf16", **layout: Any) -> Fusion:
@@ -72,7 +73,7 @@ def fault_of(fusion: Fusion, g: Generated, source: str, pool: CompilePool) -> st
     return run_set(fusion, stored, parse(stored.ptx), RANDOM, ORDERS).fault
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", shared(RUNS, 2))
 def test_kernels_compute_their_fusion(name: str, pool: CompilePool) -> None:
     g = made(name)
     sent = [s for s in walk(g.kernel.body) if isinstance(s, TmaLoad) and s.blocks > 1]

@@ -29,6 +29,7 @@ from tests.compiler.schedules import from_wire
 from tests.search.proof.emulated.kernels import body, without
 from tests.search.schedulers.points import generated
 from tests.search.schedulers.row_fusions import log_sum_exp, masked_softmax, softmax
+from tests.shares import shared
 
 RISING, SPECIAL = "rising", "special"
 LOWEST = {DType.F16: -65000.0, DType.F64: -1e308}
@@ -137,7 +138,7 @@ POINTS: dict[str, tuple[Fusion, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", POINTS)
+@pytest.mark.parametrize("name", shared(POINTS, 2))
 def test_chosen_points_are_right(name: str, pool: CompilePool, special_rows: None) -> None:
     fusion, knobs = POINTS[name]
     made = generated("row", fusion, fold="online", **knobs)

@@ -18,6 +18,7 @@ from search.proof.emulated.running import ARRAYS, options
 from search.proof.verify.arrays import Array
 from tests.search.proof.emulated.kernels import body, kernels_of, proven
 from tests.search.randoms import drawn, dropout, dropout_backward, residual_norm, turned
+from tests.shares import shared
 
 FUSIONS = {
     "numbers": drawn(40, 1000), "one": drawn(), "odd": dropout(37, 101), "dropout": dropout(64, 512),
@@ -26,7 +27,7 @@ FUSIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FUSIONS)
+@pytest.mark.parametrize("name", shared(FUSIONS, 2))
 def test_kernels_that_draw_are_proven(name: str, pool: CompilePool) -> None:
     made = list(kernels_of(FUSIONS[name], seed=5))
     assert made

@@ -31,6 +31,7 @@ from search.proof.small.structure import structure
 from search.proof.verify.inputs import RANDOM, make_inputs
 from search.tuning.candidates.plan import Plan
 from tests.search.proof.emulated.kernels import proven, replaced
+from tests.shares import shared
 
 CARD = card_or_default("H200")
 
@@ -113,7 +114,7 @@ def kernel(name: str) -> Generated:
     return KERNELS[name]()
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", shared(KERNELS, 2))
 def test_kernels_of_every_kind_are_proven(name: str, pool: CompilePool) -> None:
     made = kernel(name)
     found = proven(made, pool)
