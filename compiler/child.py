@@ -30,6 +30,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from types import TracebackType
@@ -240,6 +241,8 @@ class Child:
         self._hello = pickle.dumps((module, function, init, memory_limit_bytes))
         self._start_timeout_s = start_timeout_s
         self._process: _Process | None = None
+        self._begun: float | None = None
+        """When the process began, while its first answer has not been read."""
         self._lock = threading.Lock()
         self._killed = threading.Event()
 
@@ -256,6 +259,12 @@ class Child:
             if life is not None and life != self.starts:
                 raise ChildGone(self.name)
             return self._exchange(message, timeout_s)
+
+    def begin(self) -> None:
+        """Begins to start the process, and returns at once. What it says comes with the next call, in that call's
+        thread: an answer may hold what its reader has to import, which a second thread must not do meanwhile."""
+        with self._lock:
+            self._begin()
 
     def start(self) -> None:
         """Starts the process now, so that the first request does not wait for imports. Raises as `request` does."""
@@ -283,31 +292,40 @@ class Child:
     ) -> None:
         self.close()
 
-    def _start(self) -> None:
-        if self._process is not None and not self._process.alive():
-            self._bury()  # died between requests: nobody's fault
-        if self._process is None:
-            if self._killed.is_set():
-                raise ChildGone(self.name)
-            self._process = _Process(self.name)
-            self.starts += 1
-            if self._killed.is_set():  # in the meantime
-                self._process.kill()
-            begun = time.monotonic()
-            try:
-                cpu_s: float = self._exchange(self._hello, self._start_timeout_s)
-            except BaseException:
-                self._bury()
-                raise
-            self.start_up = StartUp(begun, time.monotonic(), cpu_s)
+    def _begin(self) -> None:
+        if self._process is not None:
+            return
+        if self._killed.is_set():
+            raise ChildGone(self.name)
+        self._process, self._begun = _Process(self.name), time.monotonic()
+        self.starts += 1
+        if self._killed.is_set():  # in the meantime
+            self._process.kill()
+        with suppress(OSError):  # it has died: whoever reads its answer finds that out
+            self._process.pipe.send_bytes(self._hello)
 
-    def _exchange(self, message: bytes, timeout_s: float) -> Any:
+    def _start(self) -> None:
+        if self._process is not None and self._begun is None and not self._process.alive():
+            self._bury()  # died between requests: nobody's fault
+        self._begin()
+        if (begun := self._begun) is None:
+            return
+        try:
+            cpu_s: float = self._exchange(None, self._start_timeout_s)
+        except BaseException:
+            self._bury()
+            raise
+        self._begun, self.start_up = None, StartUp(begun, time.monotonic(), cpu_s)
+
+    def _exchange(self, message: bytes | None, timeout_s: float) -> Any:
+        """The answer to a message; to one that was sent already, where there is none."""
         process = self._process
         assert process is not None
         deadline = _Deadline(timeout_s, process.kill)
         answer: bytes | None
         try:
-            process.pipe.send_bytes(message)
+            if message is not None:
+                process.pipe.send_bytes(message)
             answer = process.pipe.recv_bytes()
         except (EOFError, OSError):
             answer = None
@@ -337,7 +355,7 @@ class Child:
                 raise HandlerFailed(self.name, *value)
 
     def _bury(self) -> tuple[int, str]:
-        process, self._process = self._process, None
+        process, self._process, self._begun = self._process, None, None
         return process.bury() if process is not None else (0, "")
 
 

@@ -8,7 +8,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["tune"] and "--help" not in sys.argv:
         from search.measure import early
 
-        early.start()
+        early.begin()
     try:  # the imports take a second or two, in which Ctrl-C is as much a way to stop as later
         from search.cli.app import app
 

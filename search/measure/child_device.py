@@ -13,7 +13,6 @@ from compiler.ir.fusion import Fusion
 from fusetune.launch import KernelError, NoDevice
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost, Effort, MeasureResult
-from search.measure.early import Started
 from search.tuning.timeline import GPU, SearchStage, Span, Timeline, taken
 from search.tuning.trial import TrialState
 
@@ -136,8 +135,8 @@ def _baseline(backend: Backend, name: str) -> Baseline | LastReply:
 
 
 class ChildDevice:
-    """The parent's end; a MeasuringDevice. `target` makes the child's handler (see `compiler.child`); `started` is such
-    a child that was started before."""
+    """The parent's end; a MeasuringDevice. `target` makes the child's handler (see `compiler.child`); `child` is such
+    a child that was begun before."""
 
     def __init__(
         self,
@@ -145,13 +144,11 @@ class ChildDevice:
         target: str,
         init: Any = None,
         limits: Deadlines | None = None,
-        started: Started | None = None,
+        child: Child | None = None,
     ) -> None:
         self.name = name
         self.limits = limits or Deadlines()
-        self._started = started
         # No memory limit: CUDA reserves address space for all of the GPU's memory.
-        child = None if started is None else started.child
         self._child = child or Child(target, init, name=name, start_timeout_s=self.limits.start_s)
         self._fusion: Fusion | None = None
         self._opened_in_start: int | None = None
@@ -208,10 +205,7 @@ class ChildDevice:
 
     def facts(self) -> CardFacts:
         """Raises DeviceLost."""
-        started, self._started = self._started, None
         try:
-            if started is not None:
-                started.up.result()
             facts: CardFacts = self._request(ReadFacts(), self.limits.start_s)
         except (ChildError, KernelError) as error:
             raise DeviceLost(self.name, str(error)) from error

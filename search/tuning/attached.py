@@ -31,7 +31,7 @@ class Detached:
 def find_device(wanted: str | None, index: int = 0) -> Attached | Detached:
     """GPU `index` if it is the card `wanted` (any, if None). Raises UnknownCard or Unsupported."""
     asked = card_named(wanted) if wanted else None
-    device = CudaDevice(index, started=early.taken(index))
+    device = CudaDevice(index, child=early.taken(index))
     try:
         facts = device.facts()
     except DeviceLost as error:

@@ -151,6 +151,24 @@ def test_a_target_without_a_function_is_refused_at_once() -> None:
         Child("tests.compiler.child_targets")
 
 
+def test_a_process_that_was_begun_answers_the_first_request() -> None:
+    with Child(ACTOR, "hello") as child:
+        child.begin()
+        child.begin()
+        assert child.start_up is None
+        ask(child, "echo")
+        assert child.starts == 1
+        assert child.start_up is not None
+
+
+def test_a_process_that_was_begun_says_why_it_ended_when_it_is_asked() -> None:
+    with Child("tests.compiler.no_such_module:serve", name="gone") as child:
+        child.begin()
+        with pytest.raises((ModuleNotFoundError, HandlerFailed), match="no_such_module"):
+            child.start()
+        assert child.starts == 1
+
+
 def test_closing_ends_the_process_and_a_later_request_starts_one() -> None:
     child = Child(ACTOR, "")
     pid = ask(child, "echo")[2]

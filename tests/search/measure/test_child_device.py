@@ -14,7 +14,6 @@ from search.measure import early
 from search.measure.child_device import ChildDevice, Deadlines
 from search.measure.cuda_timing import MAX_SETS, ONE_SET_BYTES, sets_for
 from search.measure.device import Baseline, DeviceLost, MeasureResult
-from search.measure.early import Started
 from search.measure.fake import FACTS, FakeDevice
 from search.tuning.trial import TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
@@ -157,29 +156,30 @@ def test_a_device_whose_process_never_lives_long_enough_is_lost(monkeypatch: pyt
             device.measure(fake_artifact("good"))
 
 
-def test_a_child_that_was_started_before_is_taken_over() -> None:
-    started = Started(Child("search.measure.fake:serve", FACTS, name="early"))
-    started.run()
-    with ChildDevice("fake device", "search.measure.fake:serve", FACTS, None, started) as taken_over:
+def test_a_child_that_was_begun_before_is_taken_over() -> None:
+    child = Child("search.measure.fake:serve", FACTS, name="early")
+    child.begin()
+    with ChildDevice("fake device", "search.measure.fake:serve", FACTS, None, child) as taken_over:
         assert taken_over.facts() == FACTS
         taken_over.open(add_fusion())
         assert taken_over.measure(fake_artifact("good")).state is TrialState.MEASURED
-        assert started.child.starts == 1
+        assert child.starts == 1
 
 
 def test_what_broke_an_early_start_is_told_and_not_tried_again() -> None:
-    started = Started(Child("tests.search.measure.broken_children:serve_nothing", None, name="early"))
-    started.run()
-    with ChildDevice("gone", "tests.search.measure.broken_children:serve_nothing", None, None, started) as gone:
+    child = Child("tests.search.measure.broken_children:serve_nothing", None, name="early")
+    child.begin()
+    with ChildDevice("gone", "tests.search.measure.broken_children:serve_nothing", None, None, child) as gone:
         with pytest.raises(DeviceLost, match="nothing there"):
             gone.facts()
-        assert started.child.starts == 1
+        assert child.starts == 1
 
 
 def test_an_early_start_is_for_one_taker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early, "CUDA_TARGET", "tests.search.measure.broken_children:serve_nothing")
-    early.start(7)
-    started = early.taken(7)
-    assert started is not None
-    assert isinstance(started.up.exception(60), NoDevice)
+    early.begin(7)
+    child = early.taken(7)
+    assert child is not None
+    with pytest.raises(NoDevice):
+        child.start()
     assert early.taken(7) is None
