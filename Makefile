@@ -52,7 +52,8 @@ help:
 
 setup: $(READY)
 
-$(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
+# The client is installed from the tree as it stands there: torch finds its backend, and there is a command `fusetune`.
+$(VENV)/.ready: pyproject.toml $(CONSTRAINTS) Makefile
 	@test -x $(VENV)/bin/python || test -n "$(PYTHON)" || { \
 	  echo "set-up: no Python 3.11, 3.12 or 3.13 found. Install one (Debian, Ubuntu: apt install python3 python3-venv)" \
 	       "or name it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
@@ -64,8 +65,7 @@ $(VENV)/.ready: pyproject.toml $(CONSTRAINTS)
 	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) uv; }
 	@echo "set-up: installing the pinned packages into $(VENV)"
 	@$(UV) pip install --quiet --python $(VENV)/bin/python -c $(CONSTRAINTS) -r pyproject.toml $(GROUPS)
-	@$(VENV)/bin/python -c 'import pathlib, site; \
-	  pathlib.Path(site.getsitepackages()[0], "fusetune-tree.pth").write_text(str(pathlib.Path("sdk").resolve()))'
+	@$(UV) pip install --quiet --python $(VENV)/bin/python --no-deps -e .
 	@touch $@
 
 demo: $(READY)

@@ -9,6 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from compiler.arch import ALLOCATION_ALIGN
 from compiler.dtypes import DType
@@ -145,11 +146,14 @@ def artifact_from_json(text: str) -> KernelArtifact:
     try:
         return KernelArtifact.model_validate_json(text)
     except ValidationError as error:
-        problems = tuple(
-            Problem(".".join(map(str, e["loc"])) or "artifact", show(e["input"]), e["msg"], _ARTIFACT_FIX)
-            for e in error.errors(include_url=False)
-        )
-        raise InvalidFusion(problems) from None
+        raise InvalidFusion(tuple(map(_artifact_problem, error.errors(include_url=False)))) from None
+
+
+def _artifact_problem(fault: ErrorDetails) -> Problem:
+    place = ".".join(map(str, fault["loc"])) or "artifact"
+    if fault["type"] == "missing":
+        return Problem(place, "nothing", "that field", _ARTIFACT_FIX)
+    return Problem(place, show(fault["input"]), fault["msg"], _ARTIFACT_FIX)
 
 
 def kernel_artifact(
