@@ -108,7 +108,7 @@ def _traced(model: Model, setting: Setting, backend: Any, is_training: bool) -> 
 def _attention_of_a_card() -> Iterator[None]:
     usual = functional.scaled_dot_product_attention
     if not torch.cuda.is_available():
-        functional.scaled_dot_product_attention = _flash_attention  # type: ignore[assignment]
+        functional.scaled_dot_product_attention = _flash_attention  # type: ignore[assignment]  # a builtin in the stubs
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def measured(
             rmse_of_eager = rmse_of_eager or facts[name]["rmse"]
             worst = _worst(facts[name].pop("rmse"), rmse_of_eager)
             facts[name]["worst_rmse_to_eager"] = None if step.draws else worst
-            replays[name] = _replay(lambda compiled=compiled: step.of(compiled.run), setting.device)  # type: ignore[misc]
+            replays[name] = _replay(partial(step.of, compiled.run), setting.device)
             print(f"{model.name} {name}: {json.dumps({k: v for k, v in facts[name].items() if k != 'regions'})[:600]}",
                   flush=True)  # fmt: skip
         except Exception as error:  # noqa: BLE001 (the others go on)
@@ -141,7 +142,7 @@ def _as_json(found: Split) -> dict[str, Any]:
 def _host_us(once: Callable[[], object], calls: int = 5) -> float:
     """Of the host, to queue a step: the device is behind."""
     torch.cuda.synchronize()
-    torch.cuda._sleep(200_000_000)  # type: ignore[no-untyped-call]
+    torch.cuda._sleep(200_000_000)  # type: ignore[no-untyped-call]  # clocks, 0.1 s: a step is queued in less
     started = time.perf_counter()
     for _ in range(calls):
         once()

@@ -66,7 +66,7 @@ def interned(cls: type[_T]) -> type[_T]:
     lookup, changing, hold = known.get, _changing, _recent.append  # a module's names are gone when a process ends
 
     def forget(gone: ref[Any]) -> None:
-        key = gone.key  # type: ignore[attr-defined]
+        key = gone.key  # type: ignore[attr-defined]  # of a _Kept, which weakref calls a ref
         with changing:
             if lookup(key) is gone:
                 del known[key]
@@ -103,4 +103,4 @@ def interned(cls: type[_T]) -> type[_T]:
     del made_of.__init__, made_of.__getstate__, made_of.__setstate__
     made_of.__new__, made_of.__reduce__ = new, reduced
     made_of.__hash__, made_of.__eq__ = object.__hash__, object.__eq__
-    return made_of  # type: ignore[no-any-return]
+    return made_of  # type: ignore[no-any-return]  # Any, to take members away from it

@@ -97,7 +97,7 @@ class Runner:
         # Torch keeps the context current of the device that is its current one.
         if not launcher.launch_again(pointers, stream):
             launcher.launch(pointers, stream)
-        return result  # type: ignore[no-any-return]
+        return result  # type: ignore[no-any-return]  # torch gives no type to what is allocated
 
     def _of_known_elsewhere(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """The same on a device that is not torch's current one."""

@@ -31,7 +31,7 @@ def run_of(kernel: Any, captured: Captured, converted: Converted, sizes: Mapping
     def run_with_numbers(args: tuple[Any, ...], kwargs: Any) -> Any:
         given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
         numbers = [given[x] if x in given else converted.number(x, sizes) for x in converted.scalars]
-        tensors = tuple(given[node] for node in converted.inputs)  # type: ignore[index]
+        tensors = tuple(given[node] for node in converted.inputs)  # type: ignore[index]  # what draws has no kernel here
         return result_of(tensors, kernel(*tensors, *numbers))
 
     return run_with_numbers

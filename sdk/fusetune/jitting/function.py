@@ -108,7 +108,7 @@ class JitFunction:
             found = last[1]
             found.calls += 1
             try:
-                return found.run(args, kwargs)  # type: ignore[misc]
+                return found.run(args, kwargs)  # type: ignore[misc]  # a last call had a kernel; no time to ask
             except FusetuneError as error:
                 return self._failed(error, args, kwargs)
         try:

@@ -16,7 +16,7 @@ def get_ready() -> None:
     if CompileOptions().host != "inductor":
         return
     try:
-        from torch._inductor import async_compile, compile_fx  # noqa: F401
+        from torch._inductor import async_compile, compile_fx  # noqa: F401 (the second is to be loaded)
 
         async_compile.maybe_warm_pool()
     except Exception as error:  # noqa: BLE001 (the first step does it, and tells what is wrong)

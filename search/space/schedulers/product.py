@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.arch import MMA_K_BYTES, SETMAXNREG_LEAST, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, WGMMA_ROWS, Arch
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import BufferKind, CopyVia
@@ -24,6 +23,7 @@ from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
 from search.space.groups import MATH, ROWS, TMA, send
+from search.space.schedulers.by_space import BySpace
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
 from search.space.schedulers.product_space import (
@@ -44,24 +44,15 @@ _PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class Product(BySpace):
     """The scheduler of products. `sm_count` sizes persistent grids."""
 
     sm_count: int
     name: str = "product"
 
-    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
-        """Takes fusions of one product whose operands tensor maps can bring, and what is elementwise of its result."""
-        try:
-            found = product_space(fusion, arch, self.sm_count)
-        except Unsupported as e:
-            return str(e)
-        return found if isinstance(found, str) else None
-
-    def space(self, fusion: Fusion, arch: Arch) -> Space:
-        found = product_space(fusion, arch, self.sm_count)
-        assert isinstance(found, Space), "refused fusions have no space"
-        return found
+    def found(self, fusion: Fusion, arch: Arch) -> Space | str:
+        """Fusions of one product whose operands tensor maps can bring, and what is elementwise of its result."""
+        return product_space(fusion, arch, self.sm_count)
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""

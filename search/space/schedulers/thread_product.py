@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler.arch import Arch
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.schedule import steps
@@ -24,6 +23,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
 from search.space.groups import MATH
 from search.space.schedulers.brought_space import stage_depth
+from search.space.schedulers.by_space import BySpace
 from search.space.schedulers.pointwise_body import cache_registers, inline_body
 from search.space.schedulers.product_facts import ProductShape, product_shape
 from search.space.schedulers.product_operands import K
@@ -36,23 +36,14 @@ _AROUND = [P.BIDX, P.SERIAL, P.UNROLL, P.TIDY, P.TIDX]
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadProduct:
+class ThreadProduct(BySpace):
     """The scheduler of products by threads."""
 
     name: str = "thread_product"
 
-    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
-        """Takes fusions of products of f32 inputs, and what is elementwise of its result."""
-        try:
-            found = thread_product_space(fusion, arch)
-        except Unsupported as e:
-            return str(e)
-        return found if isinstance(found, str) else None
-
-    def space(self, fusion: Fusion, arch: Arch) -> Space:
-        found = thread_product_space(fusion, arch)
-        assert isinstance(found, Space), "refused fusions have no space"
-        return found
+    def found(self, fusion: Fusion, arch: Arch) -> Space | str:
+        """Fusions of products of f32 inputs, and what is elementwise of their results."""
+        return thread_product_space(fusion, arch)
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""

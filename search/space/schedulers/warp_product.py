@@ -24,7 +24,6 @@ from compiler.arch import (
     WARP_THREADS,
     Arch,
 )
-from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia
@@ -33,6 +32,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
 from search.space.groups import MATH
 from search.space.schedulers.brought_space import stage_depth
+from search.space.schedulers.by_space import BySpace
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
 from search.space.schedulers.product_operands import K, ProductOperand
@@ -45,23 +45,14 @@ _HALF, _PAIR, _QUARTER = MMA_SYNC_ROWS // 2, 2, 4
 
 
 @dataclass(frozen=True, slots=True)
-class WarpProduct:
+class WarpProduct(BySpace):
     """The scheduler of products by warps."""
 
     name: str = "warp_product"
 
-    def refusal(self, fusion: Fusion, arch: Arch) -> str | None:
-        """Takes fusions of one product of inputs, and what is elementwise of its result."""
-        try:
-            found = warp_product_space(fusion, arch)
-        except Unsupported as e:
-            return str(e)
-        return found if isinstance(found, str) else None
-
-    def space(self, fusion: Fusion, arch: Arch) -> Space:
-        found = warp_product_space(fusion, arch)
-        assert isinstance(found, Space), "refused fusions have no space"
-        return found
+    def found(self, fusion: Fusion, arch: Arch) -> Space | str:
+        """Fusions of one product of inputs, and what is elementwise of its result."""
+        return warp_product_space(fusion, arch)
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""

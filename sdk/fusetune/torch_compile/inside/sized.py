@@ -327,7 +327,7 @@ class SizedGraph:
             try:
                 try:
                     job()
-                except Exception as error:  # noqa: BLE001
+                except Exception as error:  # noqa: BLE001 (told, and tried once more)
                     log.info("compiled once more, after %s: %s", type(error).__name__, error)
                     job()
             except Exception as error:  # noqa: BLE001 (the program goes on, whatever it was)
