@@ -133,6 +133,8 @@ TABLE: dict[str, Row] = {
     #
     "service": Row(),
     "service.settings": Row(others=("pydantic", "pydantic_settings")),
+    "service.access": Row(),
+    "service.rates": Row(),
     "service.log": Row(others=("structlog",)),
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
@@ -143,7 +145,7 @@ TABLE: dict[str, Row] = {
     ),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
-    "service.auth": Row(ours=BORDER, others=WEB),
+    "service.auth": Row(ours=(*BORDER, "service.access", "service.rates"), others=WEB),
     "service.limits": Row(ours=BORDER, others=WEB),
     "service.heads": Row(others=WEB),
     "service.again": Row(ours=OPERATIONS, others=WEB),
@@ -176,7 +178,8 @@ TABLE: dict[str, Row] = {
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
     "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
     "service.cli": Row(
-        ours=("service.cli", *TABLES, "service.log", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")
+        ours=("service.cli", *TABLES, "service.access", "service.log", "compiler", "fusetune.wire"),
+        others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.serve": Row(
