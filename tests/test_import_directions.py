@@ -65,6 +65,7 @@ TABLES = ("service.settings", "service.db", "compiler.arch", "compiler.errors", 
 OPERATIONS = (
     *TABLES,
     "service.operations",
+    "service.stands_on",
     "service.views",
     "service.jobs.queue",
     "service.jobs.presence",
@@ -141,6 +142,7 @@ TABLE: dict[str, Row] = {
     "service.views": Row(
         ours=("service.db", "compiler.pipeline", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
+    "service.stands_on": Row(ours=("compiler.pipeline", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
     "service.auth": Row(ours=BORDER, others=WEB),

@@ -125,7 +125,8 @@ class TuningRow(Base):
     `refresh`: a search is wanted although a kernel is known. `want`: "first" where somebody takes the first kernel that
     may be served; `first_kernel_id` is that one, once it is there. `enough`: when the search may end before its budget
     (`fusetune.wire.wanting.Enough`), NULL for never. `tied`: trials that time does not tell from its kernel.
-    `timeline`: what its last run spent its time on (`search.tuning.timeline`).
+    `timeline`: what its last run spent its time on (`search.tuning.timeline`). `stands_on`: what its end stands on
+    (`service.stands_on`).
     """
 
     __tablename__ = "tunings"
@@ -180,6 +181,7 @@ class TuningRow(Base):
     deaths: Mapped[int] = mapped_column(default=0)
     generator: Mapped[str | None] = mapped_column(Words(120))
     timeline: Mapped[dict[str, Any] | None]
+    stands_on: Mapped[dict[str, Any] | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     idempotency_key: Mapped[str | None] = mapped_column(Words(255), unique=True)
     request_sha256: Mapped[str] = mapped_column(Words(HASH))
