@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -25,7 +25,6 @@ from fusetune.wire.service import (
     TuningState,
     TuningView,
 )
-from search.proof.decidable import refuse_undecidable
 from service.db import cards, fusions, keys, trials, tunings
 from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
@@ -36,8 +35,11 @@ from service.operations.context import Context
 from service.operations.errors import IdempotencyConflict, NotFound, OverLimit, QueueFull
 from service.operations.kernels import answer
 from service.operations.paging import cursor_faults
-from service.operations.reading import Asked, Identity, identify, schedulers, understand
+from service.operations.reading import Identity, identify
 from service.views import trial_view, tuning_views
+
+if TYPE_CHECKING:
+    from service.operations.understanding import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,9 @@ def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder)
             _note(session, context, call, card, known, before)
     if known is not None:
         return known
-    asked = understand(request.fusion, request.binding)
-    refuse_undecidable(asked.bound)
+    from service.operations.understanding import decidable  # `service.later`
+
+    asked = decidable(request.fusion, request.binding)
     try:
         return _open(context, call, asked)
     except IntegrityError:  # another request took the Idempotency-Key between our look at it and our insert
@@ -137,7 +140,7 @@ def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningVie
         card = resolve(session, context, call.request.card)
         if (known := _known(session, context, call, card)) is not None:
             return known
-        schedulers(asked, cards.card_of(card))
+        asked.schedulers(cards.card_of(card))
         row, is_new = _row_of(session, context, call, asked, card)
         view = tuning_views(session, [row])[0]
     if is_new:
