@@ -45,9 +45,11 @@ class Dies(Device):
         super().__init__()
         self._at = at
         self._error = error
+        self.is_dead = threading.Event()
 
     def measure(self, artifact: Any, effort: Effort = Effort.SCREEN) -> MeasureResult:
         if len(self.calls) >= self._at:
+            self.is_dead.set()
             raise self._error("GPU 1", "it fell off the bus")
         return super().measure(artifact, effort)
 
@@ -71,6 +73,15 @@ def searched(
         ).run()
 
 
+def outliving(dies: Dies) -> Device:
+    """Measures one kernel, and no other before that GPU is lost: so the other has its turns."""
+    return Device(before=lambda call: None if call == 0 else _assert(dies.is_dead.wait(20)))
+
+
+def _assert(is_so: bool) -> None:
+    assert is_so
+
+
 def screened(device: Device) -> list[str]:
     return [source for source, effort in device.calls if effort is Effort.SCREEN]
 
@@ -90,8 +101,8 @@ def test_two_gpus_share_the_candidates_and_one_settles_the_leaders(tmp_path: Pat
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_lost_gpu_costs_the_candidate_that_it_had(tmp_path: Path, lost: int) -> None:
-    devices = [Device(), Device()]
-    devices[lost] = Dies(at=2)
+    dies = Dies(at=2)
+    devices = [outliving(dies), dies] if lost else [dies, outliving(dies)]
     outcome = searched(tmp_path, [f" {us}" for us in range(10, 22)], devices)
     ends = [trial.state for trial in outcome.trials]
     assert ends.count(TrialState.CRASHED) == 1
@@ -103,7 +114,9 @@ def test_a_lost_gpu_costs_the_candidate_that_it_had(tmp_path: Path, lost: int) -
 
 
 def test_what_a_lost_gpu_had_not_begun_is_measured_by_another(tmp_path: Path) -> None:
-    outcome = searched(tmp_path, [f" {us}" for us in range(10, 22)], [Device(), Dies(2, NeverBegun)])
+    dies = Dies(2, NeverBegun)
+    outcome = searched(tmp_path, [f" {us}" for us in range(10, 22)], [outliving(dies), dies])
+    assert dies.is_dead.is_set()
     assert {trial.state for trial in outcome.trials} == {TrialState.MEASURED}
     assert len(outcome.trials) == 12
 
