@@ -38,7 +38,7 @@ class Compiler(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BuiltElsewhere:
     """An artifact that another host has made (`search.tuning.elsewhere`), with what is known of it there: as of a
     `Build`."""
 
@@ -62,7 +62,7 @@ class Build:
     predicted_us: float | None = None
     predicted_terms: Mapping[str, float] = field(default_factory=dict)
     generated: Generated | None = None
-    compiled: Future[Compiled | Made | Failure] | None = None
+    compiled: Future[Compiled | BuiltElsewhere | Failure] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -104,7 +104,7 @@ class Builder:
 
     def start(self, number: int, candidate: Candidate) -> Build:
         """Queue the draft, and the compile once there is one; waits for neither."""
-        compiled: Future[Compiled | Made | Failure] = Future()
+        compiled: Future[Compiled | BuiltElsewhere | Failure] = Future()
         build = Build(number, candidate, compiled=compiled)
         drafting = self.drafter.submit(candidate)
         _cancel_with(compiled, drafting)
@@ -118,7 +118,7 @@ class Builder:
         compiled = build.compiled.result()
         if isinstance(compiled, Failure):
             return compiled
-        if isinstance(compiled, Made):
+        if isinstance(compiled, BuiltElsewhere):
             build.predicted_us, build.predicted_terms = compiled.predicted_us, compiled.predicted_terms
             build.seconds.update(compiled.seconds)
             return compiled.artifact
@@ -133,7 +133,7 @@ class Builder:
         return built
 
     def _compile(
-        self, build: Build, drafted: Future[Draft | Failure], ended: Future[Compiled | Made | Failure]
+        self, build: Build, drafted: Future[Draft | Failure], ended: Future[Compiled | BuiltElsewhere | Failure]
     ) -> None:
         """Runs in a thread of the drafter, or in the caller's; `ended` is the build's future."""
         try:
@@ -158,7 +158,7 @@ class Builder:
         compiling.add_done_callback(lambda compiled: self._settle(build, compiled, ended, begun))
 
     def _settle(
-        self, build: Build, compiled: Future[Compiled], ended: Future[Compiled | Made | Failure], begun: float
+        self, build: Build, compiled: Future[Compiled], ended: Future[Compiled | BuiltElsewhere | Failure], begun: float
     ) -> None:
         """Runs in a thread of the compiler, or in the caller's."""
         try:
@@ -174,16 +174,16 @@ class Builder:
             self.timeline.add(Span.just_ended(SearchStage.COMPILING, "compilers", result.seconds, result.cpu_seconds))
 
 
-def _cancel_with(whole: Future[Compiled | Made | Failure], part: Future[Any]) -> None:
+def _cancel_with(whole: Future[Compiled | BuiltElsewhere | Failure], part: Future[Any]) -> None:
     """Cancels a part of what a build waits for as soon as the whole is cancelled."""
     whole.add_done_callback(lambda ended: part.cancel() if ended.cancelled() else None)
 
 
-def _end(ended: Future[Compiled | Made | Failure], outcome: Compiled | Made | Failure) -> None:
+def _end(ended: Future[Compiled | BuiltElsewhere | Failure], outcome: Compiled | BuiltElsewhere | Failure) -> None:
     with suppress(InvalidStateError):  # cancelled in the meantime: nobody waits for it
         ended.set_result(outcome)
 
 
-def _fail(ended: Future[Compiled | Made | Failure], error: BaseException) -> None:
+def _fail(ended: Future[Compiled | BuiltElsewhere | Failure], error: BaseException) -> None:
     with suppress(InvalidStateError):
         ended.set_exception(error)

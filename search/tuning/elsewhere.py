@@ -14,7 +14,7 @@ from typing import Protocol
 from compiler.nvrtc import Compiled
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import MeasuringDevice
-from search.tuning.build import Build, Builder, Made
+from search.tuning.build import Build, Builder, BuiltElsewhere
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.failing import Failure
 
@@ -40,7 +40,7 @@ class Elsewhere(Protocol):
         """Candidates that they can have in hand at a time."""
         ...
 
-    def build(self, candidate: Candidate) -> Future[Made | Failure]:
+    def build(self, candidate: Candidate) -> Future[BuiltElsewhere | Failure]:
         """Drafts and compiles there. The future raises HostLost."""
         ...
 
@@ -54,7 +54,7 @@ class NoWhere:
         """Nobody."""
         return ()
 
-    def build(self, candidate: Candidate) -> Future[Made | Failure]:
+    def build(self, candidate: Candidate) -> Future[BuiltElsewhere | Failure]:
         """Never called: there is no room."""
         raise AssertionError(f"{candidate} has nowhere to go")
 
@@ -87,14 +87,16 @@ class SharedBuilds:
         return self.home.finish(build)
 
     def _sent(self, number: int, candidate: Candidate) -> Build:
-        ended: Future[Compiled | Made | Failure] = Future()
+        ended: Future[Compiled | BuiltElsewhere | Failure] = Future()
         build = Build(number, candidate, compiled=ended)
         sent = self.others.build(candidate)
         ended.add_done_callback(lambda whole: sent.cancel() if whole.cancelled() else None)
         sent.add_done_callback(lambda found: self._settle(build, found, ended))
         return build
 
-    def _settle(self, build: Build, found: Future[Made | Failure], ended: Future[Compiled | Made | Failure]) -> None:
+    def _settle(
+        self, build: Build, found: Future[BuiltElsewhere | Failure], ended: Future[Compiled | BuiltElsewhere | Failure]
+    ) -> None:
         """Runs in a thread of the others; what they have lost is made here."""
         try:
             made = found.result()
@@ -110,7 +112,10 @@ class SharedBuilds:
 
 
 def _copy(
-    again: Build, build: Build, compiled: Future[Compiled | Made | Failure], ended: Future[Compiled | Made | Failure]
+    again: Build,
+    build: Build,
+    compiled: Future[Compiled | BuiltElsewhere | Failure],
+    ended: Future[Compiled | BuiltElsewhere | Failure],
 ) -> None:
     """What was built at home is what the build has come to."""
     build.generated, build.predicted_us, build.seconds = again.generated, again.predicted_us, again.seconds

@@ -21,7 +21,7 @@ LATE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class WaitingKernel:
     """A compiled candidate that waits for a device, or for an equal kernel that does."""
 
     build: Build
@@ -38,10 +38,10 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LaneResult:
     """What became of a kernel on a device; without a `result` nothing did, and it waits for another one."""
 
-    kernel: Kernel
+    kernel: WaitingKernel
     result: MeasureResult | None
 
 
@@ -50,12 +50,12 @@ class Lane:
 
     def __init__(self, gpu: Gpu, timeline: Timeline | None) -> None:
         self.device = gpu.device
-        self.under_way: tuple[Kernel, Future[MeasureResult]] | None = None
+        self.under_way: tuple[WaitingKernel, Future[MeasureResult]] | None = None
         self._opened = gpu.opened
         self._timeline = timeline
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="measure")
 
-    def start(self, kernel: Kernel) -> None:
+    def start(self, kernel: WaitingKernel) -> None:
         """Measure a kernel; `under_way` until it is collected."""
         self.under_way = (kernel, self._thread.submit(self._measured, kernel.artifact))
 
@@ -131,7 +131,7 @@ class Lanes:
         return next((lane for lane in self._lanes if lane.under_way is None), None)
 
     @property
-    def under_way(self) -> list[Kernel]:
+    def under_way(self) -> list[WaitingKernel]:
         """What is being measured."""
         return [lane.under_way[0] for lane in self._lanes if lane.under_way is not None]
 
@@ -144,7 +144,7 @@ class Lanes:
         """Takes in the GPUs that have come."""
         self._lanes += [Lane(gpu, None) for gpu in self._joining()]
 
-    def collect(self) -> list[Measured]:
+    def collect(self) -> list[LaneResult]:
         """What has been measured since the last call. Raises DeviceLost once no GPU is left, and what devices raise."""
         found = []
         for lane in list(self._lanes):
@@ -152,10 +152,10 @@ class Lanes:
                 continue
             (kernel, future), lane.under_way = lane.under_way, None
             try:
-                found.append(Measured(kernel, future.result()))
+                found.append(LaneResult(kernel, future.result()))
             except DeviceLost as error:
                 self.lose(lane, error)
-                found.append(Measured(kernel, None if isinstance(error, NeverBegun) else lost_with(error)))
+                found.append(LaneResult(kernel, None if isinstance(error, NeverBegun) else lost_with(error)))
         return found
 
     def lose(self, lane: Lane, error: DeviceLost) -> None:
@@ -174,7 +174,7 @@ class Lanes:
         wait(self.pending, timeout=LATE_S)
         self._left = [lane for lane in self._lanes if lane.under_way is not None and not lane.under_way[1].done()]
 
-    def given_up(self) -> list[Kernel]:
+    def given_up(self) -> list[WaitingKernel]:
         """What is still under way when nobody waits any more."""
         kernels = self.under_way
         for lane in self._lanes:

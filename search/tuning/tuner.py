@@ -22,7 +22,7 @@ from search.tuning.failing import Failure
 from search.tuning.first import FirstKernel
 from search.tuning.identity import KernelId, kernel_id
 from search.tuning.journal import TrialLog
-from search.tuning.lanes import Gpu, Kernel, Lane, Lanes, lost_with
+from search.tuning.lanes import Gpu, WaitingKernel, Lane, Lanes, lost_with
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
@@ -130,8 +130,8 @@ class Tuner:
         self._first_s: float | None = None
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
-        self._ready: deque[Kernel] = deque()
-        self._twins: list[Kernel] = []
+        self._ready: deque[WaitingKernel] = deque()
+        self._twins: list[WaitingKernel] = []
         self._judged: dict[KernelId, Trial] = {}
         self._artifacts: dict[int, KernelArtifact] = {}
         self._is_exhausted = False
@@ -233,9 +233,9 @@ class Tuner:
             if isinstance(artifact, Failure):
                 self._end(unbuilt(build, artifact))
             else:
-                self._admit(Kernel(build, artifact, kernel_id(artifact)))
+                self._admit(WaitingKernel(build, artifact, kernel_id(artifact)))
 
-    def _admit(self, kernel: Kernel) -> None:
+    def _admit(self, kernel: WaitingKernel) -> None:
         """Queue a kernel for the device, unless an equal one was judged or is about to be."""
         ahead = {other.id for other in (*self._ready, *self._lanes.under_way)}
         if kernel.id in self._judged:

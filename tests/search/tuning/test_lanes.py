@@ -12,7 +12,7 @@ import pytest
 
 from search.measure.device import DeviceLost, Effort, MeasureResult, NeverBegun
 from search.tuning.budget import Budget
-from search.tuning.build import Builder, Made
+from search.tuning.build import Builder, BuiltElsewhere
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.elsewhere import HostLost, SharedBuilds
 from search.tuning.failing import Failure
@@ -172,16 +172,16 @@ class OtherHost:
     def joined(self) -> tuple[()]:
         return ()
 
-    def build(self, candidate: Candidate) -> Future[Made | Failure]:
+    def build(self, candidate: Candidate) -> Future[BuiltElsewhere | Failure]:
         self.made.append(candidate)
-        found: Future[Made | Failure] = Future()
+        found: Future[BuiltElsewhere | Failure] = Future()
         if len(self.made) <= self._loses:
             found.set_exception(HostLost("it does not answer"))
         else:
             trace = self._scheduler.trace(None, candidate.knobs)
             source = f"{trace.script} {trace.us}"
             built = artifact(Generated(source), ScriptedCompile(source))
-            found.set_result(Made(built, 7.0, {"dram": 6.0}, {"compile": 0.5}))
+            found.set_result(BuiltElsewhere(built, 7.0, {"dram": 6.0}, {"compile": 0.5}))
         return found
 
 
