@@ -22,7 +22,7 @@ from search.tuning.failing import Failure
 from search.tuning.first import FirstKernel
 from search.tuning.identity import KernelId, kernel_id
 from search.tuning.journal import TrialLog
-from search.tuning.lanes import Gpu, WaitingKernel, Lane, Lanes, lost_with
+from search.tuning.lanes import Gpu, Lane, Lanes, WaitingKernel, lost_with
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
