@@ -24,10 +24,10 @@ from compiler.errors import UnknownCard, Unsupported
 from fusetune.wire.parse import problem_of as wire_problem
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from fusetune.wire.service import ProblemDetails, ProblemItem
-from service.db.kernels import DamagedArtifact
+from service.db.kernels import DamagedArtifact, PrunedArtifact
 from service.db.types import DamagedDocument
 from service.db.unready import is_disk_full, reason
-from service.operations.errors import Busy, IdempotencyConflict, NotFound, OutdatedKernel, OverLimit
+from service.operations.errors import Busy, FusionInUse, Gone, IdempotencyConflict, NotFound, OutdatedKernel, OverLimit
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:fusetune:problem:"
@@ -79,6 +79,10 @@ IDEMPOTENCY_CONFLICT = ProblemType(
 OUTDATED_PROOF = ProblemType(
     "outdated-proof", 409, "The kernel's proof is outdated", "An older verifier proved it; its code is not given out."
 )
+GONE = ProblemType(
+    "gone", 410, "The kernel is not kept any more", "It was deleted, or its code was pruned after another replaced it."
+)
+IN_USE = ProblemType("in-use", 409, "The fusion is being tuned", "What is to be deleted has tunings that go on.")
 UNAUTHORIZED = ProblemType("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
 FOREIGN_REQUEST = ProblemType(
     "foreign-request", 403, "The request comes from another site",
@@ -95,8 +99,8 @@ INTERNAL = ProblemType("internal", 500, "The service has failed", "A fault of ou
 
 KINDS = (
     NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT,
-    OUTDATED_PROOF, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION,
-    OVER_LIMIT, QUEUE_FULL, HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
+    OUTDATED_PROOF, IN_USE, GONE, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD,
+    UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
 
@@ -159,6 +163,12 @@ def fault_of(error: Exception) -> ProblemDetail | None:
             return ProblemDetail(IDEMPOTENCY_CONFLICT, error.detail, error.fix)
         case OutdatedKernel():
             return ProblemDetail(OUTDATED_PROOF, error.detail, error.fix)
+        case Gone():
+            return ProblemDetail(GONE, error.detail, error.fix)
+        case PrunedArtifact():
+            return ProblemDetail(GONE, f"The code is not kept any more: {error}", "Post its fusion for today's kernel.")
+        case FusionInUse():
+            return ProblemDetail(IN_USE, error.detail, error.fix)
         case Busy():
             retry = {"Retry-After": str(error.retry_after_s)}
             return ProblemDetail(QUEUE_FULL, error.detail, error.fix, headers=retry)
@@ -233,8 +243,8 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 
 _HANDLED: tuple[type[Exception], ...] = (
     InvalidDocument, RequestValidationError, WrongMediaType, BodyTooLarge, UnknownCard, Unsupported, NotFound,
-    OverLimit, IdempotencyConflict, OutdatedKernel, Busy, DamagedArtifact, DamagedDocument, OperationalError,
-    PoolTimeout, DBAPIError,
+    OverLimit, IdempotencyConflict, OutdatedKernel, Gone, FusionInUse, Busy, DamagedArtifact, PrunedArtifact,
+    DamagedDocument, OperationalError, PoolTimeout, DBAPIError,
 )  # fmt: skip
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from datetime import datetime
 from typing import Annotated
 
@@ -15,6 +13,7 @@ from rich.table import Table
 from compiler.faults import UsageFault, reporting
 from fusetune.wire.service import Name
 from service.cli.database import DatabaseUrl, DataDir, database_of
+from service.cli.given import actor
 from service.db import keys as rows
 from service.db import migrate
 from service.db.engine import DatabaseFault
@@ -38,7 +37,7 @@ def create(name: KeyName, database_url: DatabaseUrl = None, data_dir: DataDir = 
         migrate.ensure_ready(database)
         with database.write() as session:
             key = rows.create(session, name)
-            rows.audit(session, _actor(), "key.created", name)
+            rows.audit(session, actor(), "key.created", name)
     typer.echo(key)
     typer.echo(f"This is the key of {name}. Keep it now: it is not shown again.", err=True)
 
@@ -69,18 +68,9 @@ def revoke(name: KeyName, database_url: DatabaseUrl = None, data_dir: DataDir = 
         with database.write() as session:
             if not rows.revoke(session, name):
                 raise UsageFault(f"there is no key named {name!r:.100}. See `python -m service keys list`.")
-            rows.audit(session, _actor(), "key.revoked", name)
+            rows.audit(session, actor(), "key.revoked", name)
     typer.echo(f"The key of {name} is accepted no more.")
 
 
 def _minute(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M}"
-
-
-def _actor() -> str:
-    """The user of this process, for the audit trail."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have a number only
-        user = str(os.getuid())
-    return f"command:{user}"[:120]

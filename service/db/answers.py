@@ -12,7 +12,17 @@ from sqlalchemy import JSON, Select, String, Text, and_, bindparam, case, cast, 
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
 
 from service.db.kernels import ANSWERING, Key, parameter_type, wanted
-from service.db.models import ApiKeyRow, BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
+from service.db.models import (
+    ApiKeyRow,
+    ArtifactRow,
+    BaselineRow,
+    CardRow,
+    FusionRow,
+    KernelRow,
+    TrialRow,
+    TuningRow,
+    WorkerRow,
+)
 from service.db.types import Moment
 
 Facts = tuple[Any, ...]
@@ -142,6 +152,13 @@ def key_of(facts: Facts) -> Key:
     fingerprint, binding, card_id, policy = (facts[place] for place in _PLACES)
     return fingerprint, binding, card_id, policy
 
+
+STORED = (
+    select(KernelRow.id)
+    .join(ArtifactRow, ArtifactRow.sha256 == KernelRow.artifact_sha256)
+    .where(KernelRow.id == _given("id", String), ArtifactRow.pruned_at.is_(None))
+)
+"""The kernel of that id, if it is there with its code."""
 
 HOLDER = select(ApiKeyRow.name).where(
     ApiKeyRow.key_sha256 == _given("key_sha256", String), ApiKeyRow.revoked_at.is_(None)

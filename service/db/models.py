@@ -1,7 +1,7 @@
 """The tables. Migrations in `migrations/` make the same ones; a test holds them against each other.
 
-Ids are text: hashes for what is named by its content, random for what happens (tunings). Moments are UTC. Rows are
-never deleted, so no foreign key needs an index of its own.
+Ids are text: hashes for what is named by its content, random for what happens (tunings). Moments are UTC. What goes
+with a deleted fusion or kernel is found by indexes: a foreign key has one of its own where its table grows.
 """
 
 from __future__ import annotations
@@ -231,7 +231,10 @@ class SampleRow(Base):
 
 
 class ArtifactRow(Base):
-    """Bytes under their SHA-256, once however often they are named. `content` is zlib's form of them."""
+    """Bytes under their SHA-256, once however often they are named. `content` is zlib's form of them.
+
+    It is empty once they are pruned (`service.db.retention`): the row says that they were, and when.
+    """
 
     __tablename__ = "artifacts"
 
@@ -239,6 +242,7 @@ class ArtifactRow(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary)
     size_bytes: Mapped[int]
     created_at: Mapped[datetime] = mapped_column(default=now)
+    pruned_at: Mapped[datetime | None]
 
 
 class KernelRow(Base):
@@ -263,6 +267,9 @@ class KernelRow(Base):
             postgresql_where=CURRENT,
         ),
         Index("ix_kernels_created", "created_at", "id", sqlite_where=CURRENT, postgresql_where=CURRENT),
+        Index("ix_kernels_binding", "binding"),
+        Index("ix_kernels_artifact_sha256", "artifact_sha256"),
+        Index("ix_kernels_tuning_id", "tuning_id"),
         CheckConstraint("correct IN ('verified_on_gpu', 'verified_emulated')", name="correct"),
         CheckConstraint("time IN ('measured', 'predicted', 'none')", name="time"),
     )
@@ -293,6 +300,16 @@ class KernelRow(Base):
     trial_number: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(default=now)
     superseded_at: Mapped[datetime | None]
+
+
+class DeletedKernelRow(Base):
+    """A kernel that somebody has deleted: whatever comes under its id again is not taken."""
+
+    __tablename__ = "deleted_kernels"
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(Words(HASH))
+    deleted_at: Mapped[datetime] = mapped_column(default=now)
 
 
 class BaselineRow(Base):
@@ -328,7 +345,7 @@ class ApiKeyRow(Base):
 
 
 class AuditRow(Base):
-    """Who did what: tunings opened, joined and cancelled, keys made and revoked, kernels published."""
+    """Who did what: tunings opened, joined and cancelled, keys made and revoked, kernels published and deleted."""
 
     __tablename__ = "audit"
 

@@ -288,6 +288,15 @@ class FusionView(Wire):
     created_at: Moment
 
 
+class DeletedFusionView(Wire):
+    """What went with a fusion that was deleted."""
+
+    fingerprint: str
+    kernels: int
+    tunings: int
+    trials: int
+
+
 class SpaceRequest(Wire):
     """POST /v1/spaces: what a search of this fusion would look through."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from sqlalchemy import select
 from typer.testing import CliRunner, Result
 
 from compiler.arch import card_named
@@ -19,7 +20,9 @@ from search.tuning.attached import Attached, Detached
 from service.cli import cards as cards_command
 from service.cli.cards import cards
 from service.cli.database import db
+from service.cli.delete import delete
 from service.cli.keys import keys
+from service.cli.prune import prune
 from service.db import kernels, migrate
 from service.db import keys as key_rows
 from service.db.cards import Presence, announce, card_id, put
@@ -30,7 +33,9 @@ from tests.service.db.rows import CARD, CARD_ID, kernel, posted
 app = typer.Typer()
 app.add_typer(db, name="db")
 app.add_typer(keys, name="keys")
+app.add_typer(delete, name="delete")
 app.command()(cards)
+app.command()(prune)
 
 Run = Callable[..., Result]
 PROBLEMS = (2, "")
@@ -298,3 +303,37 @@ def test_cards_that_the_database_serves(run: Run, url: str) -> None:
     assert line.split() == f"H200 {CARD_ID} the card, driver 580.65 1 host-0, host-1 (no GPU)".split()
     (served,) = json.loads(run("cards", "--json").stdout)["served"]
     assert (served["kernels"], [worker["id"] for worker in served["workers"]]) == (1, ["host-0", "host-1"])
+
+
+def test_prune_and_delete_say_what_went(run: Run, url: str) -> None:
+    run("db", "upgrade")
+    with Database(url) as database, database.write() as session:
+        key = posted(session)
+        old = kernels.publish(session, kernel(session, key, b"old")).id
+        new = kernels.publish(session, kernel(session, key, b"new", median_us=5.0)).id
+    nothing = "code of 0 replaced kernels (0.0 MiB), samples of 0 trials, 0 workers, 0 Idempotency-Keys"
+    assert run("prune").stdout == f"Gone: {nothing}.\n"
+    would = run("prune", "--code", "0", "--dry-run").stdout
+    assert would.startswith("Would go: code of 1 replaced kernels")
+    assert would.endswith("Nothing was changed.\n")
+    assert run("prune", "--code", "forever").stdout == f"Gone: {nothing}.\n"
+    assert run("prune", "--code", "0").stdout.startswith("Gone: code of 1 replaced kernels")
+    refused = run("delete", "kernel", new)
+    assert (refused.exit_code, "nothing was deleted" in refused.stderr) == (2, True)
+    assert run("delete", "kernel", new, "--yes").stdout == f"Kernel {new} is deleted.\n"
+    again = run("delete", "kernel", new, "--yes")
+    assert (again.exit_code, "It was deleted on" in again.stderr) == (2, True)
+    gone = run("delete", "fusion", key[0], "--yes").stdout
+    assert gone == f"Fusion {key[0]} is deleted, with 1 kernels, 0 tunings, 0 trials.\n"
+    with Database(url) as database, database.read() as session:
+        actions = [(row.action, row.subject) for row in session.scalars(select(AuditRow).order_by(AuditRow.id))]
+    assert actions == [("pruned", "database"), ("kernel.deleted", new), ("fusion.deleted", key[0])]
+    assert old != new
+
+
+@pytest.mark.parametrize("option", ["--code=-1", "--samples=soon", "--workers=nan"])
+def test_prune_refuses_times_that_are_none(run: Run, option: str) -> None:
+    run("db", "upgrade")
+    told = run("prune", option)
+    assert (told.exit_code, told.stdout) == PROBLEMS
+    assert "keep_" in told.stderr
