@@ -36,6 +36,9 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes of `serve` that answer requests, on one socket. What tunes is another thing, a `worker`."""
+
     api_key: SecretStr | None = None
     """A key that is always accepted, beside those made by `keys create`."""
 

@@ -128,8 +128,8 @@ class TuningRow(Base):
     `refresh`: a search is wanted although a kernel is known. `want`: "first" where somebody takes the first kernel that
     may be served; `first_kernel_id` is that one, once it is there. `enough`: when the search may end before its budget
     (`fusetune.wire.wanting.Enough`), NULL for never. `tied`: trials that time does not tell from its kernel.
-    `timeline`: what its last run spent its time on (`search.tuning.timeline`). `payer`: the id of the API key that it
-    counts against, NULL for none. `priority`: 1 before 9.
+    `timeline`: what its last run spent its time on (`search.tuning.timeline`). `stands_on`: what its end stands on
+    (`service.stands_on`). `payer`: the id of the API key that it counts against, NULL for none. `priority`: 1 before 9.
     """
 
     __tablename__ = "tunings"
@@ -185,6 +185,7 @@ class TuningRow(Base):
     deaths: Mapped[int] = mapped_column(default=0)
     generator: Mapped[str | None] = mapped_column(Words(120))
     timeline: Mapped[dict[str, Any] | None]
+    stands_on: Mapped[dict[str, Any] | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     payer: Mapped[str | None] = mapped_column(Words(ID))
     priority: Mapped[int] = mapped_column(default=NORMAL, server_default=text(str(NORMAL)))

@@ -69,6 +69,20 @@ def newest(session: Session, fingerprint: str, binding: str, card_id: str, polic
     return session.scalars(query.order_by(TuningRow.created_at.desc(), TuningRow.id).limit(1)).first()
 
 
+def done(
+    session: Session, fingerprint: str, binding: str, card_id: str, policy: str, limit: int
+) -> Sequence[TuningRow]:
+    """The tunings of a key that came to their end, at most `limit`, the newest first."""
+    query = select(TuningRow).where(
+        TuningRow.fingerprint == fingerprint,
+        TuningRow.binding == binding,
+        TuningRow.card_id == card_id,
+        TuningRow.policy == policy,
+        TuningRow.state == "done",
+    )
+    return session.scalars(query.order_by(TuningRow.created_at.desc(), TuningRow.id).limit(limit)).all()
+
+
 def move_waiting(session: Session, card_ids: Sequence[str], card_id: str, queue: str) -> list[str]:
     """Queued tunings of `card_ids` that no queue has yet are for `card_id` from now on; returns their ids.
 
@@ -253,6 +267,11 @@ def set_space(
     row = session.get_one(TuningRow, id)
     row.points, row.legal, row.floor_us = points, legal, floor_us
     row.refused, row.reasons = dict(refused), dict(reasons)
+
+
+def set_stands_on(session: Session, id: str, stands_on: Mapping[str, Any]) -> None:
+    """What this run stands on (`service.stands_on`)."""
+    session.get_one(TuningRow, id).stands_on = dict(stands_on)
 
 
 def set_generator(session: Session, id: str, generator: str) -> str | None:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -25,19 +25,22 @@ from fusetune.wire.service import (
     TuningState,
     TuningView,
 )
-from search.proof.decidable import refuse_undecidable
 from service.db import cards, fusions, keys, trials, tunings
 from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
 from service.operations.answers import Question
+from service.operations.asked_before import nothing_new
 from service.operations.cards import current, resolve
 from service.operations.context import Context
 from service.operations.errors import IdempotencyConflict, NotFound, OverLimit, QueueFull
 from service.operations.kernels import answer
 from service.operations.paging import cursor_faults
 from service.operations.quotas import priority_of, spend
-from service.operations.reading import Asked, Identity, identify, schedulers, understand
+from service.operations.reading import Identity, identify
 from service.views import trial_view, tuning_views
+
+if TYPE_CHECKING:
+    from service.operations.understanding import Asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class TuningOrder:
 
 def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder) -> KernelView | TuningView:
     """A kernel that the cache has, else the tuning that looks for one: a new one, or one in flight with the same key.
+    A search that came to nothing is the answer again, as it ended, while nothing has changed since.
 
     Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, QueueFull, QuotaSpent and IdempotencyConflict.
     """
@@ -67,13 +71,14 @@ def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder)
     with context.db.read() as session:  # most requests end here, without a writer's lock
         before = context.answers.directory(session)
         card = current(session, context, request.card)
-        known = _known(session, call, card)
+        known = _known(session, context, call, card)
         if isinstance(known, KernelView) and card is not None:
             _note(session, context, call, card, known, before)
     if known is not None:
         return known
-    asked = understand(request.fusion, request.binding)
-    refuse_undecidable(asked.bound)
+    from service.operations.understanding import decidable  # `service.later`
+
+    asked = decidable(request.fusion, request.binding)
     try:
         return _open(context, call, asked)
     except IntegrityError:  # another request took the Idempotency-Key between our look at it and our insert
@@ -98,8 +103,9 @@ class _Call:
         return hashlib.sha256(self.request.model_dump_json(by_alias=True).encode()).hexdigest()
 
 
-def _known(session: Session, call: _Call, card: CardRow | None) -> KernelView | TuningView | None:
-    """The tuning that this very request opened before, else a kernel of the cache. Raises IdempotencyConflict."""
+def _known(session: Session, context: Context, call: _Call, card: CardRow | None) -> KernelView | TuningView | None:
+    """The tuning that this very request opened before, else a kernel of the cache, else the tuning that has searched
+    for it in vain. Raises IdempotencyConflict."""
     key = call.order.idempotency_key
     before = None if key is None else tunings.by_idempotency_key(session, key)
     if key is not None and before is not None:
@@ -108,7 +114,11 @@ def _known(session: Session, call: _Call, card: CardRow | None) -> KernelView | 
         return tuning_views(session, [before])[0]
     if card is None or call.request.refresh:
         return None
-    return answer(session, [call.key(card)], call.request.accept, call.request.want)[0]
+    cached = call.key(card)
+    if (found := answer(session, [cached], call.request.accept, call.request.want)[0]) is not None:
+        return found
+    ended = nothing_new(session, context, call.request, cached, card)
+    return None if ended is None else tuning_views(session, [ended])[0]
 
 
 def _note(
@@ -133,9 +143,9 @@ def _note(
 def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningView:
     with context.db.write() as session:
         card = resolve(session, context, call.request.card)
-        if (known := _known(session, call, card)) is not None:
+        if (known := _known(session, context, call, card)) is not None:
             return known
-        schedulers(asked, cards.card_of(card))
+        asked.schedulers(cards.card_of(card))
         row, is_new = _row_of(session, context, call, asked, card)
         view = tuning_views(session, [row])[0]
     if is_new:

@@ -68,7 +68,9 @@ _STOP_CHECK_S = 0.25
         200: {"description": "The cache has a kernel whose evidence is accepted."},
         202: {
             "model": TuningView,
-            "description": "A search: a new one, or one that is under way for the same fusion, binding and card.",
+            "description": "A search: a new one, or one that is under way for the same fusion, binding and card; or "
+            "one that has ended (`state`, `ended_at`, `note`) without anything that the request accepts, while nothing "
+            "has changed since.",
             "headers": {"Location": {"schema": {"type": "string"}, "description": "Where to look at the tuning."}},
         },
         **problems(
@@ -85,7 +87,11 @@ def open_tuning(
     sent: BodyHash,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Ask for the fastest correct kernel of a fusion: answered from the cache, or by a search."""
+    """Ask for the fastest correct kernel of a fusion: answered from the cache, or by a search.
+
+    What was searched for in vain is not searched for again while cards, generator, verifier, budget and `accept` are
+    the same, unless `refresh` is set.
+    """
     found = tunings.open_or_answer(context, body, TuningOrder(actor, idempotency_key, sent, key_id))
     if isinstance(found, KernelView):
         return as_json(found)

@@ -277,8 +277,8 @@ def test_a_fusion_whose_output_nothing_decides(shared: World) -> None:
 
 
 def test_a_fusion_that_no_scheduler_takes(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.operations.reading.schedulers_for", lambda *_: ())
-    monkeypatch.setattr("service.operations.reading.refusals", lambda *_: {"flat": "it cannot take this"})
+    monkeypatch.setattr("service.operations.understanding.schedulers_for", lambda *_: ())
+    monkeypatch.setattr("service.operations.understanding.refusals", lambda *_: {"flat": "it cannot take this"})
     problem = check(shared.post(REQUEST), 422, "unsupported-fusion")
     assert "flat: it cannot take this" in problem["detail"]
     assert shared.client.get("/v1/tunings").json()["items"] == []
