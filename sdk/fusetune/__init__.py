@@ -35,6 +35,7 @@ from fusetune.errors import (
     TuningFailed,
     TuningTimedOut,
     Unauthorized,
+    Untrusted,
     WrongArguments,
 )
 from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
@@ -93,6 +94,7 @@ __all__ = [
     "TuningFailed",
     "TuningTimedOut",
     "Unauthorized",
+    "Untrusted",
     "WrongArguments",
     "assert_cached",
     "binding_of",
