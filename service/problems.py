@@ -27,7 +27,16 @@ from fusetune.wire.service import ProblemDetails, ProblemItem
 from service.db.kernels import DamagedArtifact, PrunedArtifact
 from service.db.types import DamagedDocument
 from service.db.unready import is_disk_full, reason
-from service.operations.errors import Busy, FusionInUse, Gone, IdempotencyConflict, NotFound, OutdatedKernel, OverLimit
+from service.operations.errors import (
+    Busy,
+    FusionInUse,
+    Gone,
+    IdempotencyConflict,
+    NotFound,
+    OutdatedKernel,
+    OverLimit,
+    QuotaSpent,
+)
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:fusetune:problem:"
@@ -88,6 +97,16 @@ FOREIGN_REQUEST = ProblemType(
     "foreign-request", 403, "The request comes from another site",
     "A browser sent it for a page of somebody else, or under a name that is not this host's.",
 )  # fmt: skip
+FORBIDDEN = ProblemType("forbidden", 403, "The key may not do this", "Its scope is less than what this needs.")
+RATE_LIMITED = ProblemType(
+    "rate-limited", 429, "The key asks too often", "It has sent its requests of a minute; `Retry-After` says how long."
+)
+QUOTA_SPENT = ProblemType(
+    "quota-spent",
+    429,
+    "The key's quota is spent",
+    "Its tunings or GPU seconds of 24 hours; `Retry-After` says how long.",
+)
 NOT_READY = ProblemType("not-ready", 503, "The service is not ready", "Its database does not answer, or cannot write.")
 DAMAGED_ARTIFACT = ProblemType(
     "damaged-artifact", 500, "A stored kernel is damaged", "Its bytes are not those that were stored; it is not served."
@@ -98,9 +117,10 @@ DAMAGED_ROW = ProblemType(
 INTERNAL = ProblemType("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
 
 KINDS = (
-    NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT,
-    OUTDATED_PROOF, IN_USE, GONE, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD,
-    UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
+    NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED,
+    IDEMPOTENCY_CONFLICT, OUTDATED_PROOF, IN_USE, GONE, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST,
+    UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, RATE_LIMITED, QUOTA_SPENT, HEADERS_TOO_LARGE, INTERNAL,
+    DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
 
@@ -171,7 +191,8 @@ def fault_of(error: Exception) -> ProblemDetail | None:
             return ProblemDetail(IN_USE, error.detail, error.fix)
         case Busy():
             retry = {"Retry-After": str(error.retry_after_s)}
-            return ProblemDetail(QUEUE_FULL, error.detail, error.fix, headers=retry)
+            kind = QUOTA_SPENT if isinstance(error, QuotaSpent) else QUEUE_FULL
+            return ProblemDetail(kind, error.detail, error.fix, headers=retry)
         case DamagedArtifact():
             detail = f"Artifact {error.sha256} does not have the hash it is stored under."
             return ProblemDetail(DAMAGED_ARTIFACT, detail, 'Tune its fusion again with "refresh": true.')

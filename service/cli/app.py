@@ -25,6 +25,7 @@ COMMANDS = {
         "Take a kernel, or a fusion with all that is known of it, out for good.",
     ),
     "prune": ("service.cli.prune", "prune", "Take away what is kept for a time: code of replaced kernels, samples, …"),
+    "audit": ("service.cli.audit", "audit", "Who did what, the newest first."),
     "keys": ("service.cli.keys", "keys", "API keys: create, list, revoke."),
 }
 """Name: module, function or app in it, and its line in the list of commands."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, Select, String, Text, and_, bindparam, case, cast, func, literal, null, select
+from sqlalchemy import JSON, Select, String, Text, and_, bindparam, case, cast, func, literal, null, or_, select
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
 
 from service.db.kernels import ANSWERING, Key, parameter_type, wanted
@@ -160,10 +160,12 @@ STORED = (
 )
 """The kernel of that id, if it is there with its code."""
 
-HOLDER = select(ApiKeyRow.name).where(
-    ApiKeyRow.key_sha256 == _given("key_sha256", String), ApiKeyRow.revoked_at.is_(None)
+HOLDER: Select[Any] = select(ApiKeyRow.name, ApiKeyRow.scope, ApiKeyRow.id, ApiKeyRow.requests_a_minute).where(
+    ApiKeyRow.key_sha256 == _given("key_sha256", String),
+    ApiKeyRow.revoked_at.is_(None),
+    or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > _given("at", Moment())),
 )
-"""Who holds an accepted key."""
+"""Who holds an accepted key, and what it may do; parameters `key_sha256` and `at`, the moment."""
 
 SENT_BEFORE = select(TuningRow.id).where(TuningRow.idempotency_key == _given("key", String))
 """The tuning that a request under this Idempotency-Key opened."""

@@ -34,6 +34,9 @@ JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
 CURRENT = text("superseded_at IS NULL")
 ACCEPTED = text("revoked_at IS NULL")
 
+NORMAL = 5
+"""The priority of a tuning whose key has no other: 1 comes first, 9 last."""
+
 FIRST_VERIFIER = text("1")
 """Of kernels whose record does not say which verifier proved them."""
 
@@ -126,7 +129,7 @@ class TuningRow(Base):
     may be served; `first_kernel_id` is that one, once it is there. `enough`: when the search may end before its budget
     (`fusetune.wire.wanting.Enough`), NULL for never. `tied`: trials that time does not tell from its kernel.
     `timeline`: what its last run spent its time on (`search.tuning.timeline`). `stands_on`: what its end stands on
-    (`service.stands_on`).
+    (`service.stands_on`). `payer`: the id of the API key that it counts against, NULL for none. `priority`: 1 before 9.
     """
 
     __tablename__ = "tunings"
@@ -146,6 +149,7 @@ class TuningRow(Base):
         Index("ix_tunings_created", "created_at", "id"),
         Index("ix_tunings_state", "state", "created_at", "id"),
         Index("ix_tunings_fingerprint", "fingerprint", "created_at", "id"),
+        Index("ix_tunings_payer", "payer", "created_at"),
     )
 
     id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
@@ -183,6 +187,8 @@ class TuningRow(Base):
     timeline: Mapped[dict[str, Any] | None]
     stands_on: Mapped[dict[str, Any] | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
+    payer: Mapped[str | None] = mapped_column(Words(ID))
+    priority: Mapped[int] = mapped_column(default=NORMAL, server_default=text(str(NORMAL)))
     idempotency_key: Mapped[str | None] = mapped_column(Words(255), unique=True)
     request_sha256: Mapped[str] = mapped_column(Words(HASH))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -330,7 +336,11 @@ class BaselineRow(Base):
 
 
 class ApiKeyRow(Base):
-    """A key that a request may carry; only its hash is kept. A revoked key's name is free again."""
+    """A key that a request may carry; only its hash is kept. A revoked key's name is free again.
+
+    `scope`: what it may do (`service.access`). `priority`: of its tunings, 1 before 9. The quotas are for any 24 hours,
+    NULL for none. `last_used_at` is behind by as long as a process gathers it (`service.auth`).
+    """
 
     __tablename__ = "api_keys"
     __table_args__ = (
@@ -342,6 +352,13 @@ class ApiKeyRow(Base):
     key_sha256: Mapped[str] = mapped_column(Words(HASH), unique=True)
     created_at: Mapped[datetime] = mapped_column(default=now)
     revoked_at: Mapped[datetime | None]
+    scope: Mapped[str] = mapped_column(Words(8), default="tune", server_default="tune")
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    priority: Mapped[int] = mapped_column(default=NORMAL, server_default=text(str(NORMAL)))
+    tunings_a_day: Mapped[int | None]
+    gpu_s_a_day: Mapped[float | None]
+    requests_a_minute: Mapped[int | None]
 
 
 class AuditRow(Base):

@@ -78,6 +78,14 @@ class Busy(OperationRefused):
         super().__init__(detail, "Ask again later.")
 
 
+class QuotaSpent(Busy):
+    """The key has had searched what it may within a day."""
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
 class QueueFull(Busy):
     """As many tunings wait as may."""
 

@@ -459,6 +459,24 @@ class Cards(Wire):
     items: Seq[CardStatus]
 
 
+class AuditEntry(Wire):
+    """Who did what to what: `subject` is an id, `detail` what belongs to it."""
+
+    id: int
+    at: Moment
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+
+
+class AuditEntries(Wire):
+    """A page of the audit log, the newest first; `next` is the `before` of the page behind it."""
+
+    items: Seq[AuditEntry]
+    next: int | None = None
+
+
 class Health(Wire):
     """`ok`, or what is not."""
 

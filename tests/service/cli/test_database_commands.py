@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from compiler.errors import Unsupported
 from search.measure.device import CardFacts
 from search.tuning.attached import Attached, Detached
 from service.cli import cards as cards_command
+from service.cli.audit import audit
 from service.cli.cards import cards
 from service.cli.database import db
 from service.cli.delete import delete
@@ -36,6 +38,7 @@ app.add_typer(keys, name="keys")
 app.add_typer(delete, name="delete")
 app.command()(cards)
 app.command()(prune)
+app.command()(audit)
 
 Run = Callable[..., Result]
 PROBLEMS = (2, "")
@@ -191,11 +194,38 @@ def test_a_key_is_printed_once_and_works(run: Run, url: str) -> None:
     assert key.startswith(key_rows.PREFIX)
     assert "not shown again" in made.stderr
     with Database(url) as database, database.read() as session:
-        assert key_rows.holder(session, key) == "ci"
+        holder = key_rows.holder(session, key)
+        assert holder is not None
+        assert (holder.name, holder.scope) == ("ci", "tune")
     listed = run("keys", "list")
     assert (listed.exit_code, key in listed.stdout) == (0, False)
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["name", "ci"]
-    assert len(listed.stdout.splitlines()[1].split()) == 3, "name, day and minute; not revoked"
+    assert listed.stdout.splitlines()[1].split()[1] == "tune"
+    assert len(listed.stdout.splitlines()[1].split()) == 5, "name, scope, day and minute, priority; not revoked"
+
+
+def test_a_key_is_made_with_its_terms(run: Run, url: str) -> None:
+    terms = ("--scope", "read", "--expires-days", "2", "--tunings-a-day", "3", "--gpu-s-a-day", "90", "--priority", "1")
+    assert run("keys", "create", "ci", *terms, "--requests-a-minute", "60").exit_code == 0
+    listed = run("keys", "list").stdout.splitlines()[1]
+    assert listed.rstrip().endswith("1         3 tunings a day, 90 GPU s a day, 60 requests a minute")
+    with Database(url) as database, database.read() as session:
+        (row,) = key_rows.every(session)
+        assert row.expires_at is not None
+        assert row.expires_at - row.created_at == pytest.approx(timedelta(days=2), abs=timedelta(minutes=1))
+    told = run("audit", "--action", "key.created", "--json").stdout
+    assert json.loads(told)["detail"]["scope"] == "read"
+    assert "key.created" in run("audit").stdout
+
+
+@pytest.mark.parametrize(
+    "option", ["--scope=root", "--priority=0", "--tunings-a-day=0", "--expires-days=0", "--expires-days=nan"]
+)
+def test_terms_that_cannot_be_are_refused(run: Run, option: str) -> None:
+    run("db", "upgrade")
+    told = run("keys", "create", "ci", option)
+    assert (told.exit_code, told.stdout) == PROBLEMS
+    assert option.partition("=")[0] in told.stderr
 
 
 def test_a_revoked_key_is_accepted_no_more(run: Run, url: str) -> None:
@@ -205,7 +235,7 @@ def test_a_revoked_key_is_accepted_no_more(run: Run, url: str) -> None:
         assert (done.exit_code, done.stdout) == (0, "The key of ci is accepted no more.\n")
     with Database(url) as database, database.read() as session:
         assert key_rows.holder(session, key) is None
-    assert len(run("keys", "list").stdout.splitlines()[1].split()) == 5
+    assert len(run("keys", "list").stdout.splitlines()[1].split()) == 7
     assert run("keys", "create", "ci").exit_code == 0
 
 
