@@ -7,6 +7,7 @@ that somebody has to remember to raise: whoever changes a row, by whatever way, 
 from __future__ import annotations
 
 from typing import Any
+from typing import cast as cast_type
 
 from sqlalchemy import JSON, Select, String, Text, and_, bindparam, case, cast, func, literal, null, or_, select
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
@@ -160,11 +161,12 @@ STORED = (
 )
 """The kernel of that id, if it is there with its code."""
 
-HOLDER: Select[Any] = select(ApiKeyRow.name, ApiKeyRow.scope, ApiKeyRow.id, ApiKeyRow.requests_a_minute).where(
+_HOLDER = select(ApiKeyRow.name, ApiKeyRow.scope, ApiKeyRow.id, ApiKeyRow.requests_a_minute).where(
     ApiKeyRow.key_sha256 == _given("key_sha256", String),
     ApiKeyRow.revoked_at.is_(None),
     or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > _given("at", Moment())),
 )
+HOLDER: Select[Any] = cast_type("Select[Any]", _HOLDER)
 """Who holds an accepted key, and what it may do; parameters `key_sha256` and `at`, the moment."""
 
 SENT_BEFORE = select(TuningRow.id).where(TuningRow.idempotency_key == _given("key", String))

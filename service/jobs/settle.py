@@ -37,7 +37,7 @@ def settle(job: Job, outcome: SearchOutcome, spent_s: float, driver: str) -> str
             return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
         kept = _publish(session, job, _rows_of(job, outcome.winner, driver))
         if kept is None:
-            return tunings.finish(session, job.id, "done", ended=outcome.ended, note=job.noted(_DELETED)).state
+            return _end_without(session, job, outcome.ended, _DELETED)
         note = job.noted(f"{kept.note} {_promoted(session, kept.id)}".strip())
         tied = outcome.winner.tied
         return tunings.finish(
@@ -85,7 +85,7 @@ def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: floa
             return tunings.finish(session, job.id, "done", ended=ended, note=job.noted(note)).state
         kept = _publish(session, job, _rows_of(job, winner, None))
         if kept is None:
-            return tunings.finish(session, job.id, "done", ended=ended, note=job.noted(f"{note} {_DELETED}")).state
+            return _end_without(session, job, ended, f"{note} {_DELETED}")
         note = job.noted(f"{note} {kept.note or _SERVED_WHERE}")
         return tunings.finish(session, job.id, "done", ended=ended, note=note, kernel_id=kept.id).state
 
@@ -107,7 +107,7 @@ def settle_proven_again(
         again = partial(_row_again, known=known, artifact=artifact, driver=driver)
         kept = _publish(session, job, again) if is_there else None
         if kept is None:
-            return tunings.finish(session, job.id, "done", ended="proven_again", note=job.noted(_DELETED)).state
+            return _end_without(session, job, "proven_again", _DELETED)
         note = (
             f"Nothing was searched: the kernel found earlier was proven by verifier {known.verifier}, and has been "
             f"proven again by verifier {proof.verifier}, on {proof.device}. {kept.note}"
@@ -150,6 +150,13 @@ def _promoted(session: Session, id: str) -> str:
         return ""
     before = kernels.give_way(session, row, [twin.id for twin in cards.of_model(session, card)])
     return f"It takes the place of a kernel that was predicted for the {card.name} and not measured." if before else ""
+
+
+def _end_without(session: Session, job: Job, ended: str, note: str) -> str:
+    """The tuning's kernel was deleted meanwhile. That is no answer to who asks again: another search is made then."""
+    row = tunings.finish(session, job.id, "done", ended=ended, note=job.noted(note))
+    row.stands_on = None
+    return row.state
 
 
 def _cancel(session: Session, job: Job) -> str:
