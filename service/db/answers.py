@@ -175,7 +175,7 @@ _HOLDER = select(ApiKeyRow.name, ApiKeyRow.scope, ApiKeyRow.id, ApiKeyRow.reques
     ApiKeyRow.revoked_at.is_(None),
     or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > _given("at", Moment())),
 )
-HOLDER: Select[Any] = cast_type("Select[Any]", _HOLDER)
+HOLDER = cast_type("Select[Any]", _HOLDER)
 """Who holds an accepted key, and what it may do; parameters `key_sha256` and `at`, the moment."""
 
 SENT_BEFORE = select(TuningRow.id).where(TuningRow.idempotency_key == _given("key", String))
