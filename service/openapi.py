@@ -7,7 +7,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from fusetune.wire.service import API_VERSION, ProblemDetails
+from fusetune.wire.service import ProblemDetails
+from fusetune.wire.version import VERSION
 
 _DESCRIPTION = """\
 Post a fusion of tensor operations, get the fastest correct kernel that a search has found for its sizes and card.
@@ -23,7 +24,7 @@ _GENERATED = ("HTTPValidationError", "ValidationError")
 
 def document(app: FastAPI) -> dict[str, Any]:
     """The document of `app`."""
-    found = get_openapi(title="fusetune", version=API_VERSION, description=_DESCRIPTION, routes=app.routes, tags=_TAGS)
+    found = get_openapi(title="fusetune", version=VERSION, description=_DESCRIPTION, routes=app.routes, tags=_TAGS)
     components = found.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for name in _GENERATED:

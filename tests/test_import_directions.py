@@ -169,7 +169,7 @@ TABLE: dict[str, Row] = {
         others=(*WEB, "sqlalchemy", "structlog"),
     ),
     "service.jobs": Row(
-        ours=(*TABLES, "service.jobs", "service.log", "search", "compiler", "fusetune.wire"),
+        ours=(*TABLES, "service.jobs", "service.log", "service.stands_on", "search", "compiler", "fusetune.wire"),
         others=("dbos", "sqlalchemy", "structlog"),
     ),
     "service.jobs.queue": Row(),
