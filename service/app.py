@@ -21,7 +21,7 @@ from service.border import Border
 from service.dashboard.faults import page_for_browsers, unexpected
 from service.dashboard.routes import router as dashboard
 from service.db.engine import PROMPT_MS, Database
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.heads import Heads
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import JobQueue
@@ -55,7 +55,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(ensure_ready, db)
+        await run_in_threadpool(ensure_there, db)
         task = asyncio.create_task(_keep_handing_over(handover))
         try:
             yield

@@ -283,6 +283,19 @@ def test_points_have_the_knob_names_of_today(
             assert session.scalar(select(KernelRow.point).where(KernelRow.id == id)) == wanted
 
 
+def test_an_empty_server_is_set_up_only_when_told_to(empty: Database) -> None:
+    """A file is our own; of a server the wrong database may have been named."""
+    if empty.engine.dialect.name == "sqlite":
+        migrate.ensure_there(empty)
+    else:
+        with pytest.raises(DatabaseFault, match=r"has no tables yet. Make them with `python -m service db upgrade`"):
+            migrate.ensure_there(empty)
+        assert migrate.standing(empty) == "empty"
+        migrate.upgrade(empty)
+        migrate.ensure_there(empty)
+    assert migrate.is_current(empty)
+
+
 def test_what_has_a_code_was_compiled_and_not_cancelled(empty: Database) -> None:
     """0007, there and back: without a code a trial was under way when its search ended."""
     migrate.upgrade(empty)
