@@ -27,6 +27,7 @@ from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import JobQueue
 from service.limits import BodyLimit
 from service.metrics import Metrics
+from service.openapi import operation_id
 from service.operations import events
 from service.operations.answers import Answers
 from service.operations.board import Board
@@ -69,8 +70,15 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
             if database is None:
                 db.close()
 
-    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document.
-    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document, /docs shows it.
+    app = FastAPI(
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
     app.state.context = Context(settings, db, handover, Answers(db, settings))
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)

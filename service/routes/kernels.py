@@ -34,8 +34,13 @@ CACHED = "private, max-age=31536000, immutable"
 
 IfNoneMatch = Annotated[str | None, Header(description="An ETag that the client holds.")]
 
+_KEPT = {
+    "ETag": {"description": "Of these bytes: send it as If-None-Match.", "schema": {"type": "string"}},
+    "Cache-Control": {"description": "They never change.", "schema": {"type": "string"}},
+}
+_PACKED = {"Content-Encoding": {"description": "`gzip`, if the client takes it.", "schema": {"type": "string"}}}
 _STORED = {
-    304: {"description": "The client has it: the ETag is the one it sent."},
+    304: {"description": "The client has it: the ETag is the one it sent.", "headers": _KEPT},
     **problems(NOT_FOUND, INTERNAL, DAMAGED_ARTIFACT),
 }
 _LOADABLE = {**_STORED, **problems(OUTDATED_PROOF)}
@@ -64,7 +69,9 @@ def look_up_kernels(body: KernelLookup, context: Ctx) -> Response:
     return Response(kernels.lookup(context, body), media_type="application/json")
 
 
-@router.get("/{kernel_id}", response_model=KernelArtifact, responses=_LOADABLE)
+@router.get(
+    "/{kernel_id}", response_model=KernelArtifact, responses={**_LOADABLE, 200: {"headers": {**_KEPT, **_PACKED}}}
+)
 def get_artifact(request: Request, kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
     """The whole kernel, `fusetune.kernel/1`, byte for byte as it was stored."""
     found = kernels.artifact(context, kernel_id)
@@ -123,7 +130,7 @@ def _add_part(name: PartName) -> None:
         description=_SUMMARIES[name],
         response_class=Response,
         responses={
-            200: {"content": {media_type.partition(";")[0]: {"schema": kind}}},
+            200: {"content": {media_type.partition(";")[0]: {"schema": kind}}, "headers": _KEPT},
             **(_LOADABLE if name == kernels.LOADABLE else _STORED),
         },
     )
