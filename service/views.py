@@ -142,23 +142,38 @@ def tuning_views(session: Session, rows: Sequence[TuningRow]) -> list[TuningView
     counts = trials.counts_by_state(session, ids)
     best = trials.best_of(session, ids)
     ahead = tunings.ahead_of(session, rows)
+    left = tunings.left(session, rows)
     used = cards.by_id(session, (row.card_id for row in rows))
     names = fusions.names(session, (row.fingerprint for row in rows if row.name is None))
     return [
         _tuning_view(
-            row, row.name or names[row.fingerprint], used[row.card_id], counts[row.id], best.get(row.id), ahead[row.id]
+            row,
+            row.name or names[row.fingerprint],
+            used[row.card_id],
+            counts[row.id],
+            best.get(row.id),
+            ahead[row.id],
+            row.id in left,
         )
         for row in rows
     ]
 
 
 def _tuning_view(
-    row: TuningRow, name: str | None, card: CardRow, counts: dict[str, int], best: TrialRow | None, ahead: int
+    row: TuningRow,
+    name: str | None,
+    card: CardRow,
+    counts: dict[str, int],
+    best: TrialRow | None,
+    ahead: int,
+    left: bool,
 ) -> TuningView:
     return TuningView.model_validate(
         {
             **{name: getattr(row, name) for name in _TUNING_FIELDS},
             "name": name,
+            "interrupted": left,
+            "phase": tunings.INTERRUPTED if left else row.phase,
             "card": card_view(card),
             "refused": counts_today(row.refused or {}),
             "reasons": {rule_today(rule): why for rule, why in (row.reasons or {}).items()},

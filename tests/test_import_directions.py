@@ -157,9 +157,15 @@ TABLE: dict[str, Row] = {
     "service.http1": Row(ours=BORDER, others=("uvicorn",)),
     "service.border": Row(ours=BORDER, others=(*WEB, "structlog")),
     "service.metrics": Row(ours=OPERATIONS, others=("prometheus_client",)),
-    "service.openapi": Row(ours=OPERATIONS, others=WEB),
+    "service.openapi": Row(ours=(*OPERATIONS, "service.openapi_examples"), others=WEB),
+    "service.openapi_examples": Row(),
+    "service.openapi_words": Row(),
     "service.routes": Row(ours=(*BORDER, "service.again", "service.openapi"), others=(*WEB, *PYDANTIC)),
-    "service.dashboard": Row(ours=BORDER, others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy")),
+    "service.routes.login": Row(ours=(*BORDER, "service.dashboard"), others=WEB),
+    "service.dashboard": Row(
+        ours=(*BORDER, "service.openapi", "service.openapi_words"),
+        others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy"),
+    ),
     "service.app": Row(
         ours=(
             *BORDER,
@@ -250,7 +256,16 @@ TABLE: dict[str, Row] = {
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
     "docs.generate_operators": Row(ours=("compiler.dtypes", "compiler.ir.ops", "compiler.wire")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),
-    "docs.generate_api": Row(ours=(*BORDER, "service.app", "service.openapi", "service.routes")),
+    "docs.generate_api": Row(
+        ours=(
+            *BORDER,
+            "service.app",
+            "service.openapi",
+            "service.openapi_examples",
+            "service.openapi_words",
+            "service.routes",
+        )
+    ),
     "examples": Row(ours=("fusetune",), lazily=("torch",)),
     "examples.training_loop": Row(ours=("fusetune", "examples"), others=("torch",)),
 }

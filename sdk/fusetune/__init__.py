@@ -42,6 +42,7 @@ from fusetune.kernel import EmptyKernel, Kernel
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept
+from fusetune.wire.version import VERSION
 
 if TYPE_CHECKING:
     from fusetune.async_client import AsyncClient
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from fusetune.jitting import assert_cached, jit, sync_point
     from fusetune.running import prepare, read_lock, use_lock, wait, write_lock
     from fusetune.torch_compile import regions_of, report
+
+__version__ = VERSION
 
 __all__ = [
     "Accept",
@@ -94,6 +97,7 @@ __all__ = [
     "TuningTimedOut",
     "Unauthorized",
     "WrongArguments",
+    "__version__",
     "assert_cached",
     "binding_of",
     "from_torch",

@@ -13,7 +13,7 @@ from fusetune.wire.wanting import Distance
 from search.tuning.candidates.spread import TYPICAL_ERROR
 from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts
-from search.tuning.trial import Trial, TrialState
+from search.tuning.trial import Trial
 from search.tuning.tuner import SearchOutcome
 from service.db import cards, kernels, keys, tunings
 from service.db.models import KernelRow
@@ -234,7 +234,7 @@ def note_on(kept: KernelRow, new: KernelRow) -> str:
 
 def why_no_kernel(trials: Iterable[Trial]) -> str:
     """In words, from what happened to the candidates."""
-    ended = [trial for trial in trials if trial.state is not TrialState.CANCELLED]
+    ended = [trial for trial in trials if trial.state.is_tried]
     if not ended:
         return "No kernel: the budget ended before a candidate was run. Give the tuning more seconds."
     failures = failure_counts(ended)

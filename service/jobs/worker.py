@@ -20,7 +20,7 @@ from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.tune import compilers
 from service.db import cards
 from service.db.engine import Database
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import UNHEARD_POLL_S, DbosQueue
 from service.jobs.executor import Executor
@@ -56,7 +56,7 @@ def run_worker(settings: Settings) -> int:
     with ExitStack() as stack:
         stack.enter_context(WorkerLock(settings.data_dir, settings.worker_id))
         db = stack.enter_context(Database(settings.db_url))
-        ensure_ready(db)
+        ensure_there(db)
         target = find_target(settings)
         if isinstance(target, Attached):
             stack.callback(target.device.close)

@@ -21,7 +21,7 @@ API_VERSION = "v1"
 
 TrialStateName = Literal[
     "illegal", "compile_failed", "compile_timed_out", "wrong_result", "unsupported", "crashed", "timed_out", "pruned",
-    "duplicate", "verified", "measured", "cancelled",
+    "duplicate", "verified", "measured", "compiled", "cancelled",
 ]  # fmt: skip
 """How a trial can end (docs/contracts.md, "Trial states")."""
 
@@ -202,7 +202,8 @@ class BestSoFar(Wire):
 class TuningView(Wire):
     """A tuning: its request, how far it is, and how it ended.
 
-    `phase` is a word for people. `trials` counts them by state, `refused` the points of the space by the rule that
+    `phase` is a word for people. `interrupted`: it was begun, and no living worker has it in hand; one that is "queued"
+    was not begun. `trials` counts them by state, `refused` the points of the space by the rule that
     refuses them, `reasons` why each rule does. `timeline` is of its last run. `note` says in plain words what was not
     done, `error` what went wrong if `state` is failed. `kernel` is what it ended with; `first` the one that was served
     before, where somebody wanted that; `tied` are trials that time does not tell from it.
@@ -211,6 +212,7 @@ class TuningView(Wire):
     id: str
     state: TuningState
     phase: str = ""
+    interrupted: bool = False
     fingerprint: str
     binding: str
     name: str | None = None
@@ -478,11 +480,13 @@ class AuditEntries(Wire):
 
 
 class Health(Wire):
-    """`ok`, or what is not."""
+    """`ok`, or what is not. `version` is that of fusetune; `generator` is what makes kernels, whose name changes with
+    them alone."""
 
     status: Literal["ok", "unavailable"]
     checks: dict[str, str] = Field(default={})
     version: str = ""
+    generator: str = ""
 
 
 class ProblemItem(Wire):
