@@ -24,8 +24,9 @@ from fusetune.wire.service import (
     ViolationView,
     WorkerView,
 )
+from fusetune.wire.signature import Signature
 from fusetune.wire.wanting import Distance
-from service.db import cards, fusions, kernels, trials, tunings
+from service.db import cards, fusions, kernels, signatures, trials, tunings
 from service.db.models import BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
 
 
@@ -74,17 +75,30 @@ def kernel_views(session: Session, rows: Sequence[KernelRow]) -> list[KernelView
     names = fusions.names(session, (row.fingerprint for row in rows))
     places = {row.id: (row.tuning_id, row.trial_number) for row in rows if row.time == "predicted"}
     found = trials.predicted(session, ((id, n) for id, n in places.values() if id is not None and n is not None))
+    signed = signatures.of(session, [row.artifact_sha256 for row in rows])
     predicted = {
         id: found.get((tuning, n)) for id, (tuning, n) in places.items() if tuning is not None and n is not None
     }
     return [
-        _kernel_view(row, used[row.card_id], names[row.fingerprint], baselines[key], predicted.get(row.id))
+        _kernel_view(
+            row,
+            used[row.card_id],
+            names[row.fingerprint],
+            baselines[key],
+            predicted.get(row.id),
+            signed.get(row.artifact_sha256, ()),
+        )
         for row, key in zip(rows, keys, strict=True)
     ]
 
 
 def _kernel_view(
-    row: KernelRow, card: CardRow, name: str | None, baselines: Sequence[BaselineRow], predicted_us: float | None
+    row: KernelRow,
+    card: CardRow,
+    name: str | None,
+    baselines: Sequence[BaselineRow],
+    predicted_us: float | None,
+    signed: tuple[Signature, ...],
 ) -> KernelView:
     why = stale_reason(row, card)
     return KernelView(
@@ -118,6 +132,7 @@ def _kernel_view(
         superseded=row.superseded_at is not None,
         tuning=row.tuning_id,
         created_at=row.created_at,
+        signatures=signed,
     )
 
 

@@ -83,6 +83,7 @@ TABLE: dict[str, Row] = {
     "fusetune": Row(ours=("fusetune",), others=PYDANTIC),
     "fusetune.wire": Row(others=PYDANTIC),
     "fusetune.transport": Row(ours=("fusetune",), others=(*PYDANTIC, "httpx2")),
+    "fusetune.signing": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cryptography",)),
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
@@ -137,12 +138,14 @@ TABLE: dict[str, Row] = {
     "service": Row(),
     "service.settings": Row(others=("pydantic", "pydantic_settings")),
     "service.access": Row(),
+    "service.signing": Row(ours=("fusetune.wire.signature",), others=("cryptography",)),
     "service.rates": Row(),
     "service.log": Row(others=("structlog",)),
     "service.later": Row(ours=("service.operations", "service.dashboard")),
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
+    "service.db.signatures": Row(ours=(*TABLES, "fusetune.wire.signature"), others=("sqlalchemy",)),
     "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.wanting"), others=("sqlalchemy",)),
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
@@ -182,7 +185,16 @@ TABLE: dict[str, Row] = {
     "service.server": Row(ours=(*BORDER, "service.app", "service.http1", "service.later"), others=("uvicorn",)),
     "service.crew": Row(ours=(*BORDER, "service.server", "service.supervisor")),
     "service.jobs": Row(
-        ours=(*TABLES, "service.jobs", "service.log", "service.stands_on", "search", "compiler", "fusetune.wire"),
+        ours=(
+            *TABLES,
+            "service.jobs",
+            "service.log",
+            "service.signing",
+            "service.stands_on",
+            "search",
+            "compiler",
+            "fusetune.wire",
+        ),
         others=("dbos", "sqlalchemy", "structlog"),
     ),
     "service.jobs.queue": Row(),
@@ -191,7 +203,7 @@ TABLE: dict[str, Row] = {
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
     "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
     "service.cli": Row(
-        ours=("service.cli", *TABLES, "service.access", "service.log", "compiler", "fusetune.wire"),
+        ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),

@@ -251,6 +251,17 @@ class ArtifactRow(Base):
     pruned_at: Mapped[datetime | None]
 
 
+class SignatureRow(Base):
+    """The Ed25519 signature of an artifact by the key with that hash (`fusetune.wire.signature`)."""
+
+    __tablename__ = "signatures"
+
+    artifact_sha256: Mapped[str] = mapped_column(Words(HASH), ForeignKey("artifacts.sha256"), primary_key=True)
+    key: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    value: Mapped[bytes] = mapped_column(LargeBinary)
+    signed_at: Mapped[datetime] = mapped_column(default=now)
+
+
 class KernelRow(Base):
     """A served kernel, never an unverified one; `id` begins its artifact's hash.
 

@@ -30,6 +30,7 @@ from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.job import Job
 from service.jobs.preparing import prepare
 from service.jobs.searching import search
+from service.signing import Signer
 from service.stands_on import StandsOn
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class TuningJobs:
         drafting: DraftPool | None = None,
         compiling: CompilePool | None = None,
         database_pause_s: float = _DATABASE_PAUSE_S,
+        signer: Signer | None = None,
     ) -> None:
         self._db = db
         self._target = target
@@ -64,6 +66,7 @@ class TuningJobs:
         self._run_id = uuid.uuid4().hex
         self._stopping = stopping
         self._compilers = compilers
+        self._signer = signer
         self._drafting = drafting
         self._compiling = compiling
         self._database_pause_s = database_pause_s
@@ -133,7 +136,7 @@ class TuningJobs:
     def _attempt(self, tuning_id: str) -> str:
         try:
             target = self._target_of(tuning_id)
-            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id)
+            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id, self._signer)
             if job is None:
                 log.info("tuning %s has ended without this worker", tuning_id)
                 return "ended"

@@ -31,6 +31,7 @@ from service.jobs.reconcile import reconcile
 from service.jobs.target import find_target
 from service.jobs.tuning import TuningJobs
 from service.settings import Settings
+from service.signing import Signer
 
 log = logging.getLogger(__name__)
 
@@ -50,11 +51,12 @@ LOST_GPU = 1
 def run_worker(settings: Settings) -> int:
     """Work until SIGTERM or SIGINT, then leave the running tuning to the next start; returns the exit code.
 
-    Called in the main thread of its process. Raises WorkerRefused, DatabaseFault, QueueUnavailable, UnknownCard,
-    Unsupported and OSError for what keeps it from starting.
+    Called in the main thread of its process. Raises WorkerRefused, UnusableKey, DatabaseFault, QueueUnavailable,
+    UnknownCard, Unsupported and OSError for what keeps it from starting.
     """
     with ExitStack() as stack:
         stack.enter_context(WorkerLock(settings.data_dir, settings.worker_id))
+        signer = None if settings.signing_key is None else Signer.load(settings.signing_key)
         db = stack.enter_context(Database(settings.db_url))
         ensure_there(db)
         target = find_target(settings)
@@ -68,7 +70,7 @@ def run_worker(settings: Settings) -> int:
             compiling = CompilePool(processes)
             stack.callback(compiling.abandon)  # what it compiles at the end nobody waits for
             compiling.start()
-        return _serve(settings, db, target, drafting, compiling)
+        return _serve(settings, db, target, drafting, compiling, signer)
 
 
 def _serve(
@@ -77,13 +79,14 @@ def _serve(
     target: Attached | Detached,
     drafting: DraftPool,
     compiling: CompilePool | None,
+    signer: Signer | None,
 ) -> int:
     stopping = threading.Event()
     is_attached = isinstance(target, Attached)
     presence = _announced(settings, db, target)
     queue = queue_name(presence.card_id, attached=is_attached)
     queues = [queue] if target.card.name == cards.FAKE_CARD else [queue, OTHER_CARDS]
-    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling)
+    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer)
     jobs = DbosQueue(settings.dbos_url)
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
     executor = Executor(settings.dbos_url, settings.worker_id, queues, work.run)

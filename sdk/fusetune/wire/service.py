@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSche
 from fusetune.wire.artifact import Evidence, Resources, Time, Wire
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion, Seq
+from fusetune.wire.signature import Signature
 from fusetune.wire.timeline import TimelineView
 from fusetune.wire.wanting import WANT_BEST, Distance, Enough, Want
 
@@ -152,7 +153,7 @@ class KernelView(Wire):
     a model of the card expects of a kernel that was not timed. `verifier`: the number of the verifier that proved it;
     what an older one has proven is unverified, and proven again before it is served. `refuted`: why it is not, where
     today's verifier has found it wrong. `provisional`: how far it may be from the best, where the search that found
-    it had not ended; null for what a search ended with.
+    it had not ended; null for what a search ended with. `signatures`: of its artifact (`fusetune.wire.signature`).
     """
 
     id: str
@@ -183,6 +184,7 @@ class KernelView(Wire):
     superseded: bool = False
     tuning: str | None = None
     created_at: Moment
+    signatures: Seq[Signature] = ()
 
 
 class KernelAnswers(Wire):
