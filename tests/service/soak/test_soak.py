@@ -113,7 +113,12 @@ def soak(found: Town, db: Database, seconds: float, calm_s: float, pause_s: floa
         if row is not None and row.state == "done":
             asked = users.promised[id]
             is_spent = row.ended != "budget" or row.spent_s >= asked["budget_s"]
-            assert is_spent or len(ledger.seen[id]) >= asked["trials"], (id, row.spent_s, ledger.seen[id])
+            assert is_spent or len(ledger.seen[id]) >= asked["trials"], (
+                id,
+                row.spent_s,
+                row.trials_limit,
+                ledger.seen[id],
+            )
     assert users.faults == []
     assert ledger.faults == []
     assert_flat(found, weights)

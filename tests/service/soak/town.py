@@ -192,7 +192,8 @@ class Users:
         else:
             return
         if answer.status_code == 202:
-            self.promised[answer.json()["id"]] = body
+            # Who joins one that is about to end gets what it ends with: the first asker's wish is what must come true.
+            self.promised.setdefault(answer.json()["id"], body)
         elif answer.status_code == 200:
             self.kernels.append(answer.json()["id"])
         elif answer.status_code not in (422, 429):  # 422: no worker has told of its card yet
