@@ -66,6 +66,7 @@ TABLES = ("service.settings", "service.db", "compiler.arch", "compiler.errors", 
 OPERATIONS = (
     *TABLES,
     "service.operations",
+    "service.stands_on",
     "service.views",
     "service.jobs.queue",
     "service.jobs.presence",
@@ -135,6 +136,8 @@ TABLE: dict[str, Row] = {
     #
     "service": Row(),
     "service.settings": Row(others=("pydantic", "pydantic_settings")),
+    "service.access": Row(),
+    "service.rates": Row(),
     "service.log": Row(others=("structlog",)),
     "service.later": Row(ours=("service.operations", "service.dashboard")),
     "service.supervisor": Row(others=("structlog",)),
@@ -144,9 +147,10 @@ TABLE: dict[str, Row] = {
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
+    "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
-    "service.auth": Row(ours=BORDER, others=WEB),
+    "service.auth": Row(ours=(*BORDER, "service.access", "service.rates"), others=WEB),
     "service.limits": Row(ours=BORDER, others=WEB),
     "service.heads": Row(others=WEB),
     "service.again": Row(ours=OPERATIONS, others=WEB),
@@ -172,7 +176,7 @@ TABLE: dict[str, Row] = {
     "service.server": Row(ours=(*BORDER, "service.app", "service.http1", "service.later"), others=("uvicorn",)),
     "service.crew": Row(ours=(*BORDER, "service.server", "service.supervisor")),
     "service.jobs": Row(
-        ours=(*TABLES, "service.jobs", "service.log", "search", "compiler", "fusetune.wire"),
+        ours=(*TABLES, "service.jobs", "service.log", "service.stands_on", "search", "compiler", "fusetune.wire"),
         others=("dbos", "sqlalchemy", "structlog"),
     ),
     "service.jobs.queue": Row(),
@@ -181,7 +185,8 @@ TABLE: dict[str, Row] = {
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
     "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
     "service.cli": Row(
-        ours=("service.cli", *TABLES, "service.log", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")
+        ours=("service.cli", *TABLES, "service.access", "service.log", "compiler", "fusetune.wire"),
+        others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.serve": Row(

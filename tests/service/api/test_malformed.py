@@ -211,7 +211,7 @@ def test_what_is_not_there(shared: World, method: str, path: str) -> None:
     [
         pytest.param("PUT", "/v1/tunings", "GET, HEAD, POST", id="two-routes-of-one-path"),
         pytest.param("POST", "/v1/tunings/0", "DELETE, GET, HEAD", id="one-tuning"),
-        pytest.param("POST", "/v1/kernels/0", "GET, HEAD", id="kernel"),
+        pytest.param("POST", "/v1/kernels/0", "DELETE, GET, HEAD", id="kernel"),
         pytest.param("PATCH", "/v1/kernels/lookup", "POST", id="fixed-path-beside-a-parameter"),
         pytest.param("HEAD", "/v1/spaces", "POST", id="head-without-get"),
     ],

@@ -59,10 +59,12 @@ class RecordingQueue:
     handed: list[tuple[str, str]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     is_down: bool = False
+    priorities: list[int] = field(default_factory=list)
 
-    def enqueue(self, tuning_id: str, queue: str) -> None:
+    def enqueue(self, tuning_id: str, queue: str, priority: int) -> None:
         self._check()
         self.handed.append((tuning_id, queue))
+        self.priorities.append(priority)
 
     def cancel(self, tuning_id: str) -> None:
         self._check()
