@@ -14,14 +14,18 @@ from itertools import product
 from math import exp, log
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks.suite.forms import NORMAL, Form, case, form
 from fusetune import FusionBuilder
 
 SUITE = Path(__file__).with_name("suite_shapes.json")
 
+Half = Literal["bf16", "f16"]
+
 SEED = 21
+_HALVES: tuple[Half, ...] = ("bf16", "bf16", "f16")
+"""In these shares."""
 EACH = 6
 """Drawn cases of each kind."""
 
@@ -36,11 +40,11 @@ products."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ProductSize:
     """[batch] of [m, k] @ [k, n]; 0 for no batch. `right`: what of w lies side by side, "k" or "n"."""
 
     kind: str
-    dtype: str
+    dtype: Half
     batch: int
     m: int
     n: int
@@ -78,7 +82,8 @@ def _thin(random: Random) -> tuple[int, int, int, int]:
 
 
 def _batched(random: Random) -> tuple[int, int, int, int]:
-    return _between(random, 4, 64, 1), *(_between(random, 64, 1024) for _ in range(3))
+    m, n, k = (_between(random, 64, 1024) for _ in range(3))
+    return _between(random, 4, 64, 1), m, n, k
 
 
 def _short(random: Random) -> tuple[int, int, int, int]:
@@ -86,7 +91,7 @@ def _short(random: Random) -> tuple[int, int, int, int]:
 
 
 def _long(random: Random) -> tuple[int, int, int, int]:
-    return 0, _between(random, 64, 1024), _between(random, 64, 1024), _between(random, 8192, 65536)
+    return 0, _between(random, 64, 1024), _between(random, 64, 1024), _between(random, 8192, 60_000)
 
 
 KINDS: dict[str, Callable[[Random], tuple[int, int, int, int]]] = {
@@ -98,25 +103,25 @@ KINDS: dict[str, Callable[[Random], tuple[int, int, int, int]]] = {
 }
 
 
-def drawn(seed: int = SEED) -> list[Shape]:
+def drawn(seed: int = SEED) -> list[ProductSize]:
     """The shapes of a seed, kind by kind."""
     return [shape for kind in KINDS for shape in _drawn(kind, Random(f"{seed} {kind}"))]
 
 
-def _drawn(kind: str, random: Random) -> list[Shape]:
-    found: dict[str, Shape] = {}
+def _drawn(kind: str, random: Random) -> list[ProductSize]:
+    found: dict[str, ProductSize] = {}
     while len(found) < EACH:
-        shape = Shape(kind, random.choice(("bf16", "bf16", "f16")), *KINDS[kind](random), random.choice(("k", "n")))
+        shape = ProductSize(kind, random.choice(_HALVES), *KINDS[kind](random), random.choice(("k", "n")))
         if shape.is_small:
             found[shape.name] = shape
     return list(found.values())
 
 
-def few_rows() -> Iterator[Shape]:
+def few_rows() -> Iterator[ProductSize]:
     """w as torch's linear layers keep it."""
     for (n, k), m in product(product(LAYERS, repeat=2), FEW_ROWS):
         if (n, k) != (8192, 8192):
-            yield Shape("rows", "bf16", 0, m, n, k, "k")
+            yield ProductSize("rows", "bf16", 0, m, n, k, "k")
 
 
 def cases() -> list[dict[str, Any]]:
@@ -125,15 +130,15 @@ def cases() -> list[dict[str, Any]]:
     return [case(s.name, "matmul", _note(s), _form, (s,), (_tiny(s),)) for s in made]
 
 
-def _note(shape: Shape) -> str:
+def _note(shape: ProductSize) -> str:
     return "few rows of a layer" if shape.kind == "rows" else f"{shape.kind}, drawn with seed {SEED}"
 
 
-def _tiny(shape: Shape) -> Shape:
-    return Shape(shape.kind, shape.dtype, 2 if shape.batch else 0, 5, 16, 32, shape.right)
+def _tiny(shape: ProductSize) -> ProductSize:
+    return ProductSize(shape.kind, shape.dtype, 2 if shape.batch else 0, 5, 16, 32, shape.right)
 
 
-def _form(s: Shape) -> Form:
+def _form(s: ProductSize) -> Form:
     f = FusionBuilder()
     outer = (s.batch,) if s.batch else ()
     a = f.input("a", (*outer, s.m, s.k), s.dtype)
