@@ -8,10 +8,10 @@ from hashlib import sha256
 
 from compiler.errors import Unsupported
 from compiler.explicit.generate import GeneratedExplicit
+from compiler.generator import GENERATOR
 from compiler.ir.fusion import Fusion, Number, Op, Operand, Value, dense_strides
 from compiler.ir.ops import CONTRACTIONS, MOVES, OpKind
 from compiler.nvrtc import Compiled
-from compiler.pipeline import GENERATOR
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import KernelArtifact
 from compiler.wire.artifacts import Launched, kernel_artifact
