@@ -231,6 +231,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.suite.forms": Row(ours=("fusetune",)),
     "benchmarks.suite.language": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.suite.products": Row(ours=("benchmarks.suite.forms", "fusetune")),
+    "benchmarks.suite.shapes": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.kernels": Row(
         ours=("benchmarks.kernels", "compiler.arch", "compiler.errors", "fusetune.torch"), others=("torch",)
     ),
