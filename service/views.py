@@ -18,6 +18,7 @@ from fusetune.wire.service import (
     CardStatus,
     CardView,
     FusionView,
+    HelperView,
     KernelView,
     TrialView,
     TuningView,
@@ -25,8 +26,17 @@ from fusetune.wire.service import (
     WorkerView,
 )
 from fusetune.wire.wanting import Distance
-from service.db import cards, fusions, kernels, trials, tunings
-from service.db.models import BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
+from service.db import cards, errands, fusions, kernels, trials, tunings
+from service.db.models import (
+    BaselineRow,
+    CardRow,
+    FusionRow,
+    HelperRow,
+    KernelRow,
+    TrialRow,
+    TuningRow,
+    WorkerRow,
+)
 
 
 def card_view(row: CardRow) -> CardView:
@@ -144,16 +154,29 @@ def tuning_views(session: Session, rows: Sequence[TuningRow]) -> list[TuningView
     ahead = tunings.ahead_of(session, rows)
     used = cards.by_id(session, (row.card_id for row in rows))
     names = fusions.names(session, (row.fingerprint for row in rows if row.name is None))
+    helpers = errands.helpers(session, ids)
     return [
         _tuning_view(
-            row, row.name or names[row.fingerprint], used[row.card_id], counts[row.id], best.get(row.id), ahead[row.id]
+            row,
+            row.name or names[row.fingerprint],
+            used[row.card_id],
+            counts[row.id],
+            best.get(row.id),
+            ahead[row.id],
+            helpers[row.id],
         )
         for row in rows
     ]
 
 
 def _tuning_view(
-    row: TuningRow, name: str | None, card: CardRow, counts: dict[str, int], best: TrialRow | None, ahead: int
+    row: TuningRow,
+    name: str | None,
+    card: CardRow,
+    counts: dict[str, int],
+    best: TrialRow | None,
+    ahead: int,
+    helpers: Sequence[HelperRow],
 ) -> TuningView:
     return TuningView.model_validate(
         {
@@ -168,9 +191,15 @@ def _tuning_view(
             "first": row.first_kernel_id,
             "tied": tuple(row.tied or ()),
             "worker": row.worker_id,
+            "helpers": tuple(map(_helper_view, helpers)),
             "ahead": ahead,
         }
     )
+
+
+def _helper_view(row: HelperRow) -> HelperView:
+    left = "" if row.left_at is None else row.why or "it has left"
+    return HelperView(worker=row.worker_id, attached=row.attached, measured=row.measured, built=row.built, left=left)
 
 
 _TUNING_FIELDS = (
