@@ -18,6 +18,7 @@ from fusetune.wire.service import (
     CardStatus,
     CardView,
     FusionView,
+    HelperView,
     KernelView,
     TrialView,
     TuningView,
@@ -26,8 +27,17 @@ from fusetune.wire.service import (
 )
 from fusetune.wire.signature import Signature
 from fusetune.wire.wanting import Distance
-from service.db import cards, fusions, kernels, signatures, trials, tunings
-from service.db.models import BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
+from service.db import cards, errands, fusions, kernels, signatures, trials, tunings
+from service.db.models import (
+    BaselineRow,
+    CardRow,
+    FusionRow,
+    HelperRow,
+    KernelRow,
+    TrialRow,
+    TuningRow,
+    WorkerRow,
+)
 
 
 def card_view(row: CardRow) -> CardView:
@@ -160,6 +170,7 @@ def tuning_views(session: Session, rows: Sequence[TuningRow]) -> list[TuningView
     left = tunings.left(session, rows)
     used = cards.by_id(session, (row.card_id for row in rows))
     names = fusions.names(session, (row.fingerprint for row in rows if row.name is None))
+    helpers = errands.helpers(session, ids)
     return [
         _tuning_view(
             row,
@@ -169,6 +180,7 @@ def tuning_views(session: Session, rows: Sequence[TuningRow]) -> list[TuningView
             best.get(row.id),
             ahead[row.id],
             row.id in left,
+            helpers[row.id],
         )
         for row in rows
     ]
@@ -182,6 +194,7 @@ def _tuning_view(
     best: TrialRow | None,
     ahead: int,
     left: bool,
+    helpers: Sequence[HelperRow],
 ) -> TuningView:
     return TuningView.model_validate(
         {
@@ -198,9 +211,15 @@ def _tuning_view(
             "first": row.first_kernel_id,
             "tied": tuple(row.tied or ()),
             "worker": row.worker_id,
+            "helpers": tuple(map(_helper_view, helpers)),
             "ahead": ahead,
         }
     )
+
+
+def _helper_view(row: HelperRow) -> HelperView:
+    left = "" if row.left_at is None else row.why or "it has left"
+    return HelperView(worker=row.worker_id, attached=row.attached, measured=row.measured, built=row.built, left=left)
 
 
 _TUNING_FIELDS = (

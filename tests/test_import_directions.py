@@ -257,6 +257,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.service": Row(ours=("benchmarks.service",)),
+    "benchmarks.service.carried": Row(ours=("compiler.wire", "fusetune.wire", "search", "service")),
     "benchmarks.service.stored": Row(
         ours=("compiler.arch", "compiler.generator", "fusetune.wire", "service.db"), others=("sqlalchemy",)
     ),

@@ -24,9 +24,11 @@ from service.db.migrate import ensure_there
 from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import UNHEARD_POLL_S, DbosQueue
 from service.jobs.executor import Executor
+from service.jobs.helpers import LEAST_SILENT_S, Party
+from service.jobs.news import News
 from service.jobs.presence import Heartbeat, WorkerLock
 from service.jobs.promote import promote
-from service.jobs.queue import OTHER_CARDS, QueueUnavailable, queue_name
+from service.jobs.queue import OTHER_CARDS, QueueUnavailable, help_queue, queue_name
 from service.jobs.reconcile import reconcile
 from service.jobs.target import find_target
 from service.jobs.tuning import TuningJobs
@@ -86,10 +88,15 @@ def _serve(
     presence = _announced(settings, db, target)
     queue = queue_name(presence.card_id, attached=is_attached)
     queues = [queue] if target.card.name == cards.FAKE_CARD else [queue, OTHER_CARDS]
-    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer)
     jobs = DbosQueue(settings.dbos_url)
+    news = News()
+    party = Party(jobs, jobs.errand_bell.ring, news, max(LEAST_SILENT_S, 4 * settings.heartbeat_s))
+    work = TuningJobs(
+        db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party
+    )
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
-    executor = Executor(settings.dbos_url, settings.worker_id, queues, work.run)
+    own = help_queue(settings.worker_id)
+    executor = Executor(settings.dbos_url, settings.worker_id, [*queues, own], work.run, work.help_with)
     with (
         _Signals() as signals,
         Heartbeat(db, presence, settings.heartbeat_s, lambda: work.current),
@@ -97,13 +104,15 @@ def _serve(
     ):
         if is_attached:
             promote(db, presence.card_id, queue, settings.worker_id)
+        jobs.register(own, UNHEARD_POLL_S)
         for one in queues:
             jobs.register(one, UNHEARD_POLL_S)
             reconcile(db, jobs, one)
         executor.start()
         with contextlib.suppress(OSError):  # no bell: it looks by itself
             stack.enter_context(jobs.bell.listen(executor.wake))
-            for one in queues if executor.can_be_woken else ():
+            stack.enter_context(jobs.errand_bell.listen(news.ring))
+            for one in (*queues, own) if executor.can_be_woken else ():
                 jobs.register(one)
         log.info("worker %s serves queues %s", settings.worker_id, ", ".join(queues))
         due = time.monotonic() + RECONCILE_S

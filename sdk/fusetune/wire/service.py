@@ -201,6 +201,17 @@ class BestSoFar(Wire):
     candidate: CandidateView
 
 
+class HelperView(Wire):
+    """A worker that has helped with a tuning of another one: kernels that its GPU has measured (`attached`: it has the
+    card), candidates that it has built; `left`: why it helps no more, empty while it does."""
+
+    worker: str
+    attached: bool
+    measured: int = 0
+    built: int = 0
+    left: str = ""
+
+
 class TuningView(Wire):
     """A tuning: its request, how far it is, and how it ended.
 
@@ -239,6 +250,7 @@ class TuningView(Wire):
     note: str = ""
     error: str | None = None
     worker: str | None = None
+    helpers: Seq[HelperView] = ()
     ahead: int = 0
     timeline: TimelineView | None = None
     cancel_requested: bool = False
