@@ -1,4 +1,4 @@
-"""Workers that help with tunings of others, what they are asked for, the conditions of samples, and kernels timed again."""
+"""Workers that help with tunings of others, their errands, the conditions of samples, and kernels timed again."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0010"
-down_revision = "0006"
+down_revision = "0009"
 branch_labels = None
 depends_on = None
 
