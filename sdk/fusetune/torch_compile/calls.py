@@ -44,6 +44,7 @@ class RegionCall:
         self._due: set[object] = set()
         self._positions = _positions(lowered)
         self._written = _written_positions(lowered)
+        self._numbers = _numbers(lowered)
         self._last: tuple[Any, Any] = None, None
         self.is_static = not lowered.converted.symbols
 
@@ -110,10 +111,10 @@ class RegionCall:
         """The region's outputs by the kernel. Raises KernelError."""
         converted = self.lowered.converted
         tensors = [args[n] for n in self._positions]
-        scalars = [args[n] for n in _scalar_positions(self.lowered)]
+        sizes = {} if self.is_static else converted.binding(tensors).sizes
+        scalars = [args[at] if at is not None else converted.number(x, sizes) for x, at in self._numbers]
         made = self._called(kernel, tensors, scalars)
         outputs = made if isinstance(made, tuple) else (made,)
-        sizes = {} if self.is_static else converted.binding(tensors).sizes
         values = converted.values(tensors, outputs, sizes)
         by_node = {output.node: value for output, value in zip(converted.outputs, values, strict=True)}
         found: tuple[torch.Tensor, ...] = self.lowered.captured.result(by_node)
@@ -175,9 +176,10 @@ def _written_positions(lowered: Lowered) -> list[int]:
     return [positions[output.alias] for output in lowered.converted.outputs if output.alias is not None]
 
 
-def _scalar_positions(lowered: Lowered) -> list[int]:
+def _numbers(lowered: Lowered) -> list[tuple[Any, int | None]]:
+    """The fusion's numbers, each with the argument that it is; None for one that is worked out of sizes."""
     at = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
-    return [at[x] for x in lowered.converted.scalars]
+    return [(x, at.get(x)) for x in lowered.converted.scalars]
 
 
 def _aligned(kernel: Kernel, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
