@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fusetune.errors import FusetuneError, WrongArguments
+from fusetune.graph import OutputForm
 from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
 from fusetune.torch_compile.choosing import KernelChoice, is_capturing
@@ -45,7 +46,10 @@ class RegionCall:
         self._positions = _positions(lowered)
         self._written = _written_positions(lowered)
         self._numbers = _numbers(lowered)
-        self._last: tuple[Any, Any] = None, None
+        forms = {form.node: form for form in lowered.converted.outputs}
+        self._results = [forms[node] for node in lowered.captured.outputs]
+        self._are_outputs = _are_outputs(self._results, lowered.converted.outputs)
+        self._last: tuple[Any, Any, Any] = None, None, None
         self.is_static = not lowered.converted.symbols
 
     def settle(self) -> None:
@@ -112,23 +116,24 @@ class RegionCall:
         converted = self.lowered.converted
         tensors = [args[n] for n in self._positions]
         sizes = {} if self.is_static else converted.binding(tensors).sizes
-        scalars = [args[at] if at is not None else converted.number(x, sizes) for x, at in self._numbers]
+        scalars: list[Any] = []
+        if self._numbers:
+            scalars = [args[at] if at is not None else converted.number(x, sizes) for x, at in self._numbers]
         made = self._called(kernel, tensors, scalars)
-        outputs = made if isinstance(made, tuple) else (made,)
-        values = converted.values(tensors, outputs, sizes)
-        by_node = {output.node: value for output, value in zip(converted.outputs, values, strict=True)}
-        found: tuple[torch.Tensor, ...] = self.lowered.captured.result(by_node)
-        return tuple(found)
+        outputs: tuple[torch.Tensor, ...] = made if isinstance(made, tuple) else (made,)
+        if self._are_outputs:
+            return outputs
+        return tuple([form.value(tensors, outputs, converted.symbols, sizes) for form in self._results])
 
     def _called(self, kernel: Kernel, tensors: Sequence[torch.Tensor], scalars: Sequence[Any]) -> Any:
         """What the kernel gives; of tensors like those of the last call nothing is looked at again."""
-        given = tuple(tensors)
-        known_kernel, last = self._last
-        if known_kernel is kernel and last.is_like(given, None, _nothing):
-            return kernel.of_known(*given)
-        made = kernel(*_aligned(kernel, given), *scalars)
-        if not scalars and hasattr(kernel, "of_known") and (found := LastCall.of(given, None, ())) is not None:
-            self._last = kernel, found
+        known_kernel, last, call = self._last
+        if known_kernel is kernel and last.is_of_like(tensors):
+            return call(tensors)
+        made = kernel(*_aligned(kernel, tensors), *scalars)
+        call = None if scalars else getattr(kernel, "known", None)
+        if call is not None and (found := LastCall.of(tuple(tensors), None, ())) is not None:
+            self._last = kernel, found, call
         return made
 
     def _time(self, form: object, args: list[Any]) -> None:
@@ -146,10 +151,6 @@ class RegionCall:
             log.warning("a kernel failed, its region stays in eager: %s", error)
             if self.strict:
                 raise
-
-
-def _nothing() -> tuple[()]:
-    return ()
 
 
 _STARTS = {"seed": -2, "offset": -1}
@@ -174,6 +175,13 @@ def _written_positions(lowered: Lowered) -> list[int]:
     """The arguments that a call changes."""
     positions = _positions(lowered)
     return [positions[output.alias] for output in lowered.converted.outputs if output.alias is not None]
+
+
+def _are_outputs(results: Sequence[OutputForm], every: Sequence[OutputForm]) -> bool:
+    """Whether the results are what a kernel gives, as it gives it."""
+    count = len({form.position for form in every if form.of == "output"})
+    places = [form.position for form in results if form.of == "output" and form.view is None]
+    return places == list(range(count)) and len(results) == count
 
 
 def _numbers(lowered: Lowered) -> list[tuple[Any, int | None]]:

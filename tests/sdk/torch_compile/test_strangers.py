@@ -55,7 +55,7 @@ OFTEN = (
 )  # fmt: skip
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache|complex).*"),
+    pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache|complex|instantiated).*"),
     pytest.mark.filterwarnings("ignore::fusetune.FusetuneWarning"),
 ]
 
