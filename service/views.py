@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.renamed import counts_today, rule_today
 from fusetune.wire.artifact import Evidence, Resources, is_proven_today
 from fusetune.wire.fusion import Fusion

@@ -7,10 +7,10 @@ from dataclasses import replace
 from hashlib import sha256
 
 from compiler.explicit.generate import GeneratedExplicit
+from compiler.generator import GENERATOR
 from compiler.ir.fusion import Fusion, Number, Op, Operand, Value, dense_strides
 from compiler.ir.ops import MOVES, OpKind
 from compiler.nvrtc import Compiled
-from compiler.pipeline import GENERATOR
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import KernelArtifact
 from compiler.wire.artifacts import Launched, kernel_artifact

@@ -26,6 +26,9 @@ SILENT_S = 60.0
 
 _WAITING = "waiting for a worker"
 
+_TURN = (TuningRow.state == "queued", TuningRow.priority, TuningRow.created_at, TuningRow.id)
+"""What runs, then what waits by its priority and age."""
+
 _LOCK: ForUpdateParameter = {"key_share": True}
 """Held against writers of the row, not against new rows that refer to it: trials are recorded meanwhile."""
 
@@ -64,6 +67,20 @@ def newest(session: Session, fingerprint: str, binding: str, card_id: str, polic
         TuningRow.policy == policy,
     )
     return session.scalars(query.order_by(TuningRow.created_at.desc(), TuningRow.id).limit(1)).first()
+
+
+def done(
+    session: Session, fingerprint: str, binding: str, card_id: str, policy: str, limit: int
+) -> Sequence[TuningRow]:
+    """The tunings of a key that came to their end, at most `limit`, the newest first."""
+    query = select(TuningRow).where(
+        TuningRow.fingerprint == fingerprint,
+        TuningRow.binding == binding,
+        TuningRow.card_id == card_id,
+        TuningRow.policy == policy,
+        TuningRow.state == "done",
+    )
+    return session.scalars(query.order_by(TuningRow.created_at.desc(), TuningRow.id).limit(limit)).all()
 
 
 def move_waiting(session: Session, card_ids: Sequence[str], card_id: str, queue: str) -> list[str]:
@@ -134,7 +151,7 @@ def ahead_of(session: Session, rows: Sequence[TuningRow]) -> dict[str, int]:
     waiting = [row for row in rows if row.state == "queued"]
     found = dict.fromkeys((row.id for row in rows), 0)
     if waiting:
-        place = func.row_number().over(partition_by=TuningRow.queue, order_by=(TuningRow.created_at, TuningRow.id))
+        place = func.row_number().over(partition_by=TuningRow.queue, order_by=_TURN)
         active_ones = select(TuningRow.id, (place - 1).label("ahead")).where(TuningRow.state.in_(_ACTIVE)).subquery()
         query = select(active_ones.c.id, active_ones.c.ahead).where(active_ones.c.id.in_([row.id for row in waiting]))
         found |= dict(session.execute(query).all())
@@ -250,6 +267,11 @@ def set_space(
     row = session.get_one(TuningRow, id)
     row.points, row.legal, row.floor_us = points, legal, floor_us
     row.refused, row.reasons = dict(refused), dict(reasons)
+
+
+def set_stands_on(session: Session, id: str, stands_on: Mapping[str, Any]) -> None:
+    """What this run stands on (`service.stands_on`)."""
+    session.get_one(TuningRow, id).stands_on = dict(stands_on)
 
 
 def set_generator(session: Session, id: str, generator: str) -> str | None:

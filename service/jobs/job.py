@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from compiler.arch import Card
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.parse import parse_binding, parse_fusion

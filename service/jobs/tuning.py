@@ -30,6 +30,7 @@ from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.job import Job
 from service.jobs.preparing import prepare
 from service.jobs.searching import search
+from service.stands_on import StandsOn
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +137,8 @@ class TuningJobs:
             if job is None:
                 log.info("tuning %s has ended without this worker", tuning_id)
                 return "ended"
+            with job.writing() as session:
+                tunings.set_stands_on(session, tuning_id, _stands_on(target).to_json())
             log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
             state = self._work(job, target)
         except (Unsupported, InvalidFusion, InvalidDocument) as error:
@@ -190,3 +193,7 @@ class TuningJobs:
             log.error("the GPU does not answer any more, this worker ends: %s", error)
             self.gpu_lost = error.reason
             self._stopping.set()
+
+
+def _stands_on(target: Attached | Detached) -> StandsOn:
+    return StandsOn(True, target.facts.driver) if isinstance(target, Attached) else StandsOn(False)

@@ -102,6 +102,14 @@ def test_without_instructions_the_structures_give_the_same(name: str, pool: Comp
     is_right(fusion, by_warp_groups(fusion, SERIAL[name]), pool)
 
 
+@pytest.mark.parametrize("turns", [False, True], ids=["one tile", "a tile each, in turns"])
+def test_ordinary_readers_tell_all_blocks_that_a_stage_is_free(turns: bool, pool: CompilePool) -> None:
+    """One copy fills it in both blocks of a cluster; without, the loading thread waits for the other for ever."""
+    how = Groups(rows=64, columns=8, stages=2, cluster=2, groups=2 if turns else 1, turns=turns, is_mma=False)
+    fusion = product(256 if turns else 128, 8, 192)
+    is_right(fusion, by_warp_groups(fusion, how), pool)
+
+
 def test_what_lanes_hold_for_instructions_nothing_else_reads() -> None:
     """Fragments in registers are of other lanes: without the instruction, rules say where they must lie."""
     with pytest.raises(IllegalSchedule, match="values_are_read_where_they_were_made"):

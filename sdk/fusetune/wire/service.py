@@ -288,6 +288,15 @@ class FusionView(Wire):
     created_at: Moment
 
 
+class DeletedFusionView(Wire):
+    """What went with a fusion that was deleted."""
+
+    fingerprint: str
+    kernels: int
+    tunings: int
+    trials: int
+
+
 class SpaceRequest(Wire):
     """POST /v1/spaces: what a search of this fusion would look through."""
 
@@ -448,6 +457,24 @@ class Cards(Wire):
     """All cards known to this service."""
 
     items: Seq[CardStatus]
+
+
+class AuditEntry(Wire):
+    """Who did what to what: `subject` is an id, `detail` what belongs to it."""
+
+    id: int
+    at: Moment
+    actor: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+
+
+class AuditEntries(Wire):
+    """A page of the audit log, the newest first; `next` is the `before` of the page behind it."""
+
+    items: Seq[AuditEntry]
+    next: int | None = None
 
 
 class Health(Wire):

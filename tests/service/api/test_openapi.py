@@ -44,6 +44,7 @@ def test_every_path_is_in_it(shared: World) -> None:
         "POST /v1/kernels/lookup", "GET /v1/kernels/{kernel_id}", "GET /v1/kernels/{kernel_id}/info",
         "GET /v1/kernels/{kernel_id}/source", "GET /v1/kernels/{kernel_id}/ptx", "GET /v1/kernels/{kernel_id}/cubin",
         "GET /v1/kernels/{kernel_id}/schedule", "GET /v1/fusions", "GET /v1/fusions/{fingerprint}", "GET /v1/cards",
+        "DELETE /v1/kernels/{kernel_id}", "DELETE /v1/fusions/{fingerprint}", "GET /v1/audit",
         "POST /v1/schedules/check", "POST /v1/spaces", "GET /healthz", "GET /readyz", "GET /metrics",
     }  # fmt: skip
 

@@ -32,6 +32,7 @@ from service.db.types import now
 from service.jobs import preparing, proving
 from service.jobs.executor import WorkerStopping
 from service.jobs.tuning import TuningJobs
+from service.stands_on import StandsOn
 from tests.service.jobs.benches import H200, Bench, wins
 from tests.service.jobs.sites import FAKE_CARD, Site, until
 
@@ -155,6 +156,7 @@ def test_a_proof_on_a_gpu_stands_over_one_in_the_emulator(bench: Bench, monkeypa
     again = compiling.run(compiling.post(trials_limit=None), wanted=1)
     assert compiling.served()[0].id == measured.kernel_id == again.kernel_id
     assert again.note.endswith("was verified on a GPU, the best of this search in the emulator.")
+    assert again.stands_on == StandsOn(False).to_json()
 
 
 def test_proving_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,8 +19,8 @@ from search.proof.emulated import check
 from search.tuning.attached import Attached, Detached
 from search.tuning.trial import TrialState
 from search.tuning.tuner import SearchOutcome
-from service.db import kernels, tunings
-from service.db.models import ArtifactRow, AuditRow, KernelRow, TuningRow
+from service.db import deletion, kernels, tunings
+from service.db.models import ArtifactRow, AuditRow, DeletedKernelRow, KernelRow, TuningRow
 from service.jobs import preparing, proving
 from service.jobs.tuning import TuningJobs
 from service.operations.kernels import answer
@@ -155,6 +156,42 @@ def test_a_right_kernel_is_served_with_its_fresh_proof_and_nothing_is_searched(b
     assert (again.median_us, again.driver) == (9.0, FACTS.driver)
     assert (artifact.verification, artifact.timing) == (right(9.0).verification, timing(9.0))
     assert (artifact.cubin, artifact.ptx) == (proven.cubin, proven.ptx)
+
+
+def test_a_kernel_that_is_deleted_while_it_is_proven_again_is_not_served(
+    bench: Bench, known: KernelRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = Device(right(9.0))
+
+    def measure(artifact: KernelArtifact, effort: Effort = Effort.SCREEN) -> MeasureResult:
+        with bench.site.db.write() as session:
+            deletion.delete_kernel(session, known.id)
+        return device.result
+
+    monkeypatch.setattr(device, "measure", measure)
+    row = bench.run(device)
+    assert (row.state, row.ended, row.kernel_id) == ("done", "proven_again", None)
+    assert row.note.startswith("No kernel: it was deleted while the search went on")
+    with bench.site.db.read() as session:
+        assert session.scalars(select(ArtifactRow)).all() == []
+    assert served(bench.site, row) is None
+
+
+def test_a_kernel_that_is_deleted_while_its_search_goes_on_is_not_served(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tune_on(*args: Any, **kwargs: Any) -> SearchOutcome:
+        found = winner(12.5)
+        sha256 = hashlib.sha256(found.artifact.model_dump_json().encode()).hexdigest()
+        with bench.site.db.write() as session:  # as if it was served as the first one, and somebody deleted that
+            session.add(DeletedKernelRow(id=kernels.kernel_id(sha256), fingerprint="f"))
+        return SearchOutcome(found, (found.trial,), "budget")
+
+    monkeypatch.setattr("service.jobs.searching.tune_on", tune_on)
+    row = bench.run(Device(right()))
+    assert (row.state, row.ended, row.kernel_id) == ("done", "budget", None)
+    with bench.site.db.read() as session:
+        assert session.scalars(select(ArtifactRow)).all() == []
 
 
 def test_what_is_proven_again_stays_what_another_generator_made(bench: Bench, known: KernelRow) -> None:
