@@ -98,11 +98,12 @@ class _Stored:
             by_state = tunings.counts_by_state(session)
             by_trial_state = trials.totals_by_state(session)
             alive = cards.alive(session, alive_since(self._settings))
+            invented = {one.card_id for one in alive if cards.is_invented(session, one.card_id)}
         yield _by_label("fusetune_tunings", "Tunings by state.", "state", by_state)
         yield GaugeMetricFamily("fusetune_queue_length", "Tunings that wait for a worker.", by_state.get("queued", 0))
         # A gauge, not a counter: replaced trials and a restored backup may lower it.
         yield _by_label("fusetune_trials", "Trials stored, by state.", "state", by_trial_state)
-        attached = sum(worker.attached for worker in alive)
+        attached = sum(worker.attached and worker.card_id not in invented for worker in alive)
         workers = {"true": attached, "false": len(alive) - attached}
         yield _by_label("fusetune_workers", "Workers alive, by whether they have a GPU.", "attached", workers)
         yield InfoMetricFamily("fusetune_build", "This version.", {"generator": GENERATOR, "policy": TIMING_POLICY})

@@ -18,7 +18,7 @@ from service import crew, log
 from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
 from service.db.engine import PROMPT_MS, Database, DatabaseFault
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import QueueUnavailable
 from service.server import answer
@@ -73,7 +73,7 @@ def _database(settings: Settings) -> Database:
     try:
         with Database(settings.db_url) as patient:  # another process may be making the tables just now
             news.info("starting: the database", url=patient.url)
-            ensure_ready(patient)
+            ensure_there(patient)
         return Database(settings.db_url, busy_ms=PROMPT_MS)
     except DatabaseFault as error:
         raise UsageFault(str(error)) from None
