@@ -33,10 +33,13 @@ from service.operations.answers import Answers
 from service.operations.board import Board
 from service.operations.context import Context
 from service.operations.handover import Handover
-from service.routes import cards, fusions, health, kernels, login, schedules, spaces, tunings
+from service.routes import audit, cards, fusions, health, kernels, login, schedules, spaces, tunings
 from service.settings import Settings
 
 log = structlog.get_logger("service")
+
+USES_S = 30.0
+"""How often it is stored when keys were used last."""
 
 HANDOVER_S = 2.0
 """How often tunings that wait for a worker, or for the job queue, are looked after."""
@@ -57,14 +60,16 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(ensure_there, db)
-        task = asyncio.create_task(_keep_handing_over(handover))
+        tasks = [asyncio.create_task(_keep_handing_over(handover)), asyncio.create_task(_keep_noting(ring))]
         try:
             yield
         finally:
             app.state.stopping.set()
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await run_in_threadpool(_write_down_uses, ring)
             if queue is None:
                 jobs.close()
             if database is None:
@@ -84,9 +89,9 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
-    routers = [module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, health, login)] + [
-        dashboard
-    ]
+    routers = [
+        module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, audit, health, login)
+    ] + [dashboard]
     for router in routers:
         app.include_router(router)
     problems.install(app, routers)
@@ -98,6 +103,20 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     app.add_middleware(Heads)
     app.add_middleware(Border, metrics=metrics, answer=unexpected)
     return app
+
+
+async def _keep_noting(ring: KeyRing) -> None:
+    """Stores when keys were used, not at each use: an answer from the cache takes less than a commit."""
+    while True:
+        await asyncio.sleep(USES_S)
+        await run_in_threadpool(_write_down_uses, ring)
+
+
+def _write_down_uses(ring: KeyRing) -> None:
+    try:
+        ring.write_down_uses()
+    except SQLAlchemyError as error:
+        log.warning("when keys were used could not be stored", error=type(error).__name__)
 
 
 async def _keep_handing_over(handover: Handover) -> None:

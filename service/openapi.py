@@ -93,5 +93,6 @@ _TAGS = [
     {"name": "spaces", "description": "What a search would look through."},
     {"name": "schedules", "description": "Explicit schedules, judged without a search."},
     {"name": "cards", "description": "GPU models and the workers that serve them."},
+    {"name": "audit", "description": "Who did what."},
     {"name": "health", "description": "For machines that keep watch."},
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.version import VERSION
 

@@ -35,6 +35,7 @@ from fusetune.errors import (
     TuningFailed,
     TuningTimedOut,
     Unauthorized,
+    Untrusted,
     WrongArguments,
 )
 from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
@@ -96,6 +97,7 @@ __all__ = [
     "TuningFailed",
     "TuningTimedOut",
     "Unauthorized",
+    "Untrusted",
     "WrongArguments",
     "__version__",
     "assert_cached",

@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from compiler.arch import READ_FACTS, Card, arch_named, card_like
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.wire import trace_to_json
 from fusetune.wire.artifact import KernelArtifact
 from search.cost.roofline import floor_us

@@ -12,7 +12,7 @@ from service.dashboard.assets import CACHE_CONTROL, PREFIX, asset_named
 from service.dashboard.faults import PageFault, PageRoute, not_found
 from service.dashboard.guard import is_same_origin
 from service.dashboard.live import Live
-from service.dashboard.pages import api, cards, fusions, kernel, tuning, tunings
+from service.dashboard.pages import api, cards, fusions, tuning, tunings
 from service.dashboard.pages.tuning import TrialsShown
 from service.dashboard.snippets import first_request, kernel_call
 from service.dashboard.templating import render
@@ -152,6 +152,8 @@ def show_tuning_chart(request: Request, id: Id) -> JSONResponse:
 @router.get("/kernels/{id}")
 def show_kernel(request: Request, id: Id) -> str:
     """One kernel with its evidence and code."""
+    from service.dashboard.pages import kernel  # `service.later`
+
     with _db(request).read() as session:
         page = kernel.kernel_page(session, id)
     view = page.result.kernel
@@ -162,6 +164,8 @@ def show_kernel(request: Request, id: Id) -> str:
 @router.get("/kernels/{id}/samples.json")
 def show_samples(request: Request, id: Id) -> JSONResponse:
     """The figure of a kernel's samples."""
+    from service.dashboard.pages import kernel  # `service.later`
+
     with _db(request).read() as session:
         return JSONResponse(kernel.samples_chart(session, id))
 

@@ -27,6 +27,9 @@ SILENT_S = 60.0
 INTERRUPTED = "interrupted, waiting for a worker"
 """The phase of a tuning that was begun, and that no living worker has in hand: one that nobody began only waits."""
 
+_TURN = (TuningRow.state == "queued", TuningRow.priority, TuningRow.created_at, TuningRow.id)
+"""What runs, then what waits by its priority and age."""
+
 _LOCK: ForUpdateParameter = {"key_share": True}
 """Held against writers of the row, not against new rows that refer to it: trials are recorded meanwhile."""
 
@@ -149,7 +152,7 @@ def ahead_of(session: Session, rows: Sequence[TuningRow]) -> dict[str, int]:
     waiting = [row for row in rows if row.state == "queued"]
     found = dict.fromkeys((row.id for row in rows), 0)
     if waiting:
-        place = func.row_number().over(partition_by=TuningRow.queue, order_by=(TuningRow.created_at, TuningRow.id))
+        place = func.row_number().over(partition_by=TuningRow.queue, order_by=_TURN)
         active_ones = select(TuningRow.id, (place - 1).label("ahead")).where(TuningRow.state.in_(_ACTIVE)).subquery()
         query = select(active_ones.c.id, active_ones.c.ahead).where(active_ones.c.id.in_([row.id for row in waiting]))
         found |= dict(session.execute(query).all())

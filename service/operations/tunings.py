@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -25,7 +25,6 @@ from fusetune.wire.service import (
     TuningState,
     TuningView,
 )
-from search.proof.decidable import refuse_undecidable
 from service.db import cards, fusions, keys, trials, tunings
 from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
@@ -36,24 +35,32 @@ from service.operations.context import Context
 from service.operations.errors import IdempotencyConflict, NotFound, OverLimit, QueueFull
 from service.operations.kernels import answer
 from service.operations.paging import cursor_faults
-from service.operations.reading import Asked, Identity, identify, schedulers, understand
+from service.operations.quotas import priority_of, spend
+from service.operations.reading import Identity, identify
 from service.views import trial_view, tuning_views
+
+if TYPE_CHECKING:
+    from service.operations.understanding import Asked
 
 
 @dataclass(frozen=True, slots=True)
 class TuningOrder:
-    """Who asks, under which Idempotency-Key, and the hash of the request's bytes where they may come again."""
+    """Who asks, under which Idempotency-Key, and the hash of the request's bytes where they may come again.
+
+    `key_id`: the API key that a search counts against.
+    """
 
     actor: str
     idempotency_key: str | None = None
     body_sha256: bytes | None = None
+    key_id: str | None = None
 
 
 def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder) -> KernelView | TuningView:
     """A kernel that the cache has, else the tuning that looks for one: a new one, or one in flight with the same key.
     A search that came to nothing is the answer again, as it ended, while nothing has changed since.
 
-    Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, QueueFull and IdempotencyConflict.
+    Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, QueueFull, QuotaSpent and IdempotencyConflict.
     """
     if request.budget_s > context.settings.max_budget_s:
         raise OverLimit(
@@ -69,8 +76,9 @@ def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder)
             _note(session, context, call, card, known, before)
     if known is not None:
         return known
-    asked = understand(request.fusion, request.binding)
-    refuse_undecidable(asked.bound)
+    from service.operations.understanding import decidable  # `service.later`
+
+    asked = decidable(request.fusion, request.binding)
     try:
         return _open(context, call, asked)
     except IntegrityError:  # another request took the Idempotency-Key between our look at it and our insert
@@ -137,21 +145,27 @@ def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningVie
         card = resolve(session, context, call.request.card)
         if (known := _known(session, context, call, card)) is not None:
             return known
-        schedulers(asked, cards.card_of(card))
+        asked.schedulers(cards.card_of(card))
         row, is_new = _row_of(session, context, call, asked, card)
         view = tuning_views(session, [row])[0]
     if is_new:
-        context.handover.hand(row.id, row.queue)
+        context.handover.hand(row.id, row.queue, row.priority)
     return view
 
 
 def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card: CardRow) -> tuple[TuningRow, bool]:
-    """The tuning in flight with the same key, or a new one. Raises QueueFull."""
+    """The tuning in flight with the same key, or a new one. Raises QueueFull, QuotaSpent, OverLimit.
+
+    Who has a tuning in flight go on for longer pays for all of it.
+    """
     request, order = call.request, call.order
     fingerprint, binding, policy = call.identity.fingerprint, call.identity.binding_hash, TIMING_POLICY
     joined = tunings.active(session, fingerprint, binding, card.id, policy)
     if joined is None and (waiting := tunings.queued(session)) >= context.settings.max_queued:
         raise QueueFull(waiting)
+    is_longer = joined is not None and request.budget_s > joined.budget_s
+    if joined is None or is_longer:
+        spend(session, order.key_id, request.budget_s, None if joined is None else joined.id)
     document = asked.fusion.model_dump(mode="json", by_alias=True, exclude_none=True)
     fusions.put(session, fingerprint, document, fusion_text(asked.fusion), request.name)
     fusions.put_binding(session, fingerprint, binding, asked.binding.model_dump(mode="json", exclude_none=True))
@@ -171,11 +185,15 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
             enough=None if request.enough is None else request.enough.model_dump(),
             budget_s=request.budget_s,
             trials_limit=request.trials,
+            payer=order.key_id,
+            priority=priority_of(session, order.key_id),
             idempotency_key=order.idempotency_key,
             request_sha256=call.sha256,
         ),
     )
     if not is_new:
+        if is_longer:
+            row.payer = order.key_id
         tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh, request.want, request.enough)
     keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
     return row, is_new
