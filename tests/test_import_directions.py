@@ -150,6 +150,7 @@ TABLE: dict[str, Row] = {
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
+    "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
@@ -214,6 +215,7 @@ TABLE: dict[str, Row] = {
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",
+            "service.starting",
             "service.supervisor",
         ),
         others=("sqlalchemy", "structlog", "typer"),

@@ -494,10 +494,10 @@ class AuditEntries(Wire):
 
 
 class Health(Wire):
-    """`ok`, or what is not. `version` is that of fusetune; `generator` is what makes kernels, whose name changes with
-    them alone."""
+    """`ok`, or what is not; "starting" while the service comes up, and `checks` says what it is at. `version` is
+    fusetune's; `generator` is what makes kernels, whose name changes with them alone."""
 
-    status: Literal["ok", "unavailable"]
+    status: Literal["ok", "starting", "unavailable"]
     checks: dict[str, str] = Field(default={})
     version: str = ""
     generator: str = ""
