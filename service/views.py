@@ -8,7 +8,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.renamed import counts_today, rule_today
 from fusetune.wire.artifact import Evidence, Resources, is_proven_today
 from fusetune.wire.checks import Checked
@@ -27,8 +27,9 @@ from fusetune.wire.service import (
     ViolationView,
     WorkerView,
 )
+from fusetune.wire.signature import Signature
 from fusetune.wire.wanting import Distance
-from service.db import cards, errands, fusions, kernels, trials, tunings
+from service.db import cards, errands, fusions, kernels, signatures, trials, tunings
 from service.db.conditions import TimedUnder, timed_under
 from service.db.models import (
     BaselineRow,
@@ -87,17 +88,30 @@ def kernel_views(session: Session, rows: Sequence[KernelRow]) -> list[KernelView
     names = fusions.names(session, (row.fingerprint for row in rows))
     places = {row.id: (row.tuning_id, row.trial_number) for row in rows if row.time == "predicted"}
     found = trials.predicted(session, ((id, n) for id, n in places.values() if id is not None and n is not None))
+    signed = signatures.of(session, [row.artifact_sha256 for row in rows])
     predicted = {
         id: found.get((tuning, n)) for id, (tuning, n) in places.items() if tuning is not None and n is not None
     }
     return [
-        _kernel_view(row, used[row.card_id], names[row.fingerprint], baselines[key], predicted.get(row.id))
+        _kernel_view(
+            row,
+            used[row.card_id],
+            names[row.fingerprint],
+            baselines[key],
+            predicted.get(row.id),
+            signed.get(row.artifact_sha256, ()),
+        )
         for row, key in zip(rows, keys, strict=True)
     ]
 
 
 def _kernel_view(
-    row: KernelRow, card: CardRow, name: str | None, baselines: Sequence[BaselineRow], predicted_us: float | None
+    row: KernelRow,
+    card: CardRow,
+    name: str | None,
+    baselines: Sequence[BaselineRow],
+    predicted_us: float | None,
+    signed: tuple[Signature, ...],
 ) -> KernelView:
     why = stale_reason(row, card)
     return KernelView(
@@ -132,6 +146,7 @@ def _kernel_view(
         superseded=row.superseded_at is not None,
         tuning=row.tuning_id,
         created_at=row.created_at,
+        signatures=signed,
     )
 
 
@@ -152,6 +167,7 @@ def tuning_views(session: Session, rows: Sequence[TuningRow]) -> list[TuningView
     counts = trials.counts_by_state(session, ids)
     best = trials.best_of(session, ids)
     ahead = tunings.ahead_of(session, rows)
+    left = tunings.left(session, rows)
     used = cards.by_id(session, (row.card_id for row in rows))
     names = fusions.names(session, (row.fingerprint for row in rows if row.name is None))
     helpers = errands.helpers(session, ids)
@@ -163,6 +179,7 @@ def tuning_views(session: Session, rows: Sequence[TuningRow]) -> list[TuningView
             counts[row.id],
             best.get(row.id),
             ahead[row.id],
+            row.id in left,
             helpers[row.id],
         )
         for row in rows
@@ -176,12 +193,15 @@ def _tuning_view(
     counts: dict[str, int],
     best: TrialRow | None,
     ahead: int,
+    left: bool,
     helpers: Sequence[HelperRow],
 ) -> TuningView:
     return TuningView.model_validate(
         {
             **{name: getattr(row, name) for name in _TUNING_FIELDS},
             "name": name,
+            "interrupted": left,
+            "phase": tunings.INTERRUPTED if left else row.phase,
             "card": card_view(card),
             "refused": counts_today(row.refused or {}),
             "reasons": {rule_today(rule): why for rule, why in (row.reasons or {}).items()},

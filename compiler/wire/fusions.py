@@ -67,7 +67,9 @@ def bind(fusion: Fusion, binding: Binding) -> ir.Fusion:
         identity = fingerprint(fusion), binding_hash(fusion, binding)
         _refuse_unsupported(bound)
         _refuse_empty(bound)
-        canonical = canonicalize(written_out(canonicalize(bound.fusion)))
+        plain = canonicalize(bound.fusion)
+        written = written_out(plain)
+        canonical = plain if written is plain else canonicalize(written)
         # Bound again under canonical names; layouts belong to tensors by position and stay as they are.
         return in_memory_order(_to_ir(apply_binding(canonical, _layouts(bound)), *identity))
     except InvalidDocument as error:

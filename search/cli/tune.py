@@ -13,7 +13,7 @@ from rich.console import Console
 
 from compiler.arch import card_or_default
 from compiler.faults import UsageFault
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from search.cli.faults import reports_faults
 from search.cli.load import Named, load_one, sizes_of
 from search.cli.options import (

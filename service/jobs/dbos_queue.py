@@ -62,9 +62,14 @@ class DbosQueue:
         with self._connected():
             pass
 
-    def enqueue(self, tuning_id: str, queue: str) -> None:
-        """Hand a tuning over. One that has a job already, even an ended one, keeps it as it is."""
-        options: EnqueueOptions = {"workflow_name": WORKFLOW, "queue_name": queue, "workflow_id": tuning_id}
+    def enqueue(self, tuning_id: str, queue: str, priority: int) -> None:
+        """Hand a tuning over; of those that wait, 1 comes before 9.
+
+        One that has a job already, even an ended one, keeps it as it is.
+        """
+        options: EnqueueOptions = {
+            "workflow_name": WORKFLOW, "queue_name": queue, "workflow_id": tuning_id, "priority": priority,
+        }  # fmt: skip
         with self._connected() as client:
             client.enqueue(options, tuning_id)
         self.bell.ring()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.orm import Session
 
 from compiler.arch import Card
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.parse import parse_binding, parse_fusion
@@ -25,6 +25,7 @@ from service.db.models import BindingRow, FusionRow
 from service.jobs.executor import TuningLost
 from service.jobs.progress import DbProgress
 from service.jobs.trial_log import DbTrialLog
+from service.signing import Signer
 
 MAX_DEATHS = 3
 """How many workers in a row may die of a tuning, none of which has kept a trial of it, before it is given up."""
@@ -38,6 +39,7 @@ class Job:
 
     `run` is the run of this worker process, which has the tuning in hand until it ends or another one takes it.
     `found` is what there is to say of the kernel known before, in sentences, ahead of the tuning's own note.
+    `signer` signs what is published.
     """
 
     db: Database
@@ -51,10 +53,13 @@ class Job:
     spent_s: float
     seed: int
     found: str = ""
+    signer: Signer | None = None
     timeline: Timeline = field(default_factory=Timeline)
 
     @classmethod
-    def begin(cls, db: Database, tuning_id: str, card: Card, worker: str, run: str) -> Job | None:
+    def begin(
+        cls, db: Database, tuning_id: str, card: Card, worker: str, run: str, signer: Signer | None = None
+    ) -> Job | None:
         """The worker takes the tuning, or goes on with it; None if it has ended, was cancelled or is given up.
 
         Trials of another generator or verifier than this one's count no more. Raises InvalidFusion, InvalidDocument or
@@ -88,6 +93,7 @@ class Job:
             budget=budget,
             spent_s=row.spent_s,
             seed=row.seed,
+            signer=signer,
             timeline=timeline,
         )
         generator = generator_of(plan)

@@ -19,8 +19,8 @@ class QueueUnavailable(Exception):
 class JobQueue(Protocol):
     """Hands tunings to workers. A tuning's job has the tuning's id, so handing one over twice does nothing."""
 
-    def enqueue(self, tuning_id: str, queue: str) -> None:
-        """Hand a tuning over. Raises QueueUnavailable."""
+    def enqueue(self, tuning_id: str, queue: str, priority: int) -> None:
+        """Hand a tuning over; of those that wait, 1 comes before 9. Raises QueueUnavailable."""
         ...
 
     def cancel(self, tuning_id: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from fusetune.wire.artifact import KernelArtifact
 from fusetune.wire.checks import Checked
 from search.tuning.attached import Attached

@@ -38,6 +38,8 @@ from service.jobs.job import Job
 from service.jobs.preparing import prepare
 from service.jobs.rechecking import RecheckBench, recheck_next
 from service.jobs.searching import search
+from service.signing import Signer
+from service.stands_on import StandsOn
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class TuningJobs:
         drafting: DraftPool | None = None,
         compiling: CompilePool | None = None,
         database_pause_s: float = _DATABASE_PAUSE_S,
+        signer: Signer | None = None,
         party: Party | None = None,
     ) -> None:
         self._db = db
@@ -72,6 +75,7 @@ class TuningJobs:
         self._run_id = uuid.uuid4().hex
         self._stopping = stopping
         self._compilers = compilers
+        self._signer = signer
         self._drafting = drafting
         self._compiling = compiling
         self._database_pause_s = database_pause_s
@@ -212,10 +216,12 @@ class TuningJobs:
     def _attempt(self, tuning_id: str) -> str:
         try:
             target = self._target_of(tuning_id)
-            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id)
+            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id, self._signer)
             if job is None:
                 log.info("tuning %s has ended without this worker", tuning_id)
                 return "ended"
+            with job.writing() as session:
+                tunings.set_stands_on(session, tuning_id, _stands_on(target).to_json())
             log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
             state = self._work(job, target)
         except (Unsupported, InvalidFusion, InvalidDocument) as error:
@@ -279,3 +285,7 @@ class TuningJobs:
             log.error("the GPU does not answer any more, this worker ends: %s", error)
             self.gpu_lost = error.reason
             self._stopping.set()
+
+
+def _stands_on(target: Attached | Detached) -> StandsOn:
+    return StandsOn(True, target.facts.driver) if isinstance(target, Attached) else StandsOn(False)

@@ -20,7 +20,7 @@ from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.tune import compilers
 from service.db import cards
 from service.db.engine import Database
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import UNHEARD_POLL_S, DbosQueue
 from service.jobs.executor import Executor
@@ -33,6 +33,7 @@ from service.jobs.reconcile import reconcile
 from service.jobs.target import find_target
 from service.jobs.tuning import TuningJobs
 from service.settings import Settings
+from service.signing import Signer
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +53,14 @@ LOST_GPU = 1
 def run_worker(settings: Settings) -> int:
     """Work until SIGTERM or SIGINT, then leave the running tuning to the next start; returns the exit code.
 
-    Called in the main thread of its process. Raises WorkerRefused, DatabaseFault, QueueUnavailable, UnknownCard,
-    Unsupported and OSError for what keeps it from starting.
+    Called in the main thread of its process. Raises WorkerRefused, UnusableKey, DatabaseFault, QueueUnavailable,
+    UnknownCard, Unsupported and OSError for what keeps it from starting.
     """
     with ExitStack() as stack:
         stack.enter_context(WorkerLock(settings.data_dir, settings.worker_id))
+        signer = None if settings.signing_key is None else Signer.load(settings.signing_key)
         db = stack.enter_context(Database(settings.db_url))
-        ensure_ready(db)
+        ensure_there(db)
         target = find_target(settings)
         if isinstance(target, Attached):
             stack.callback(target.device.close)
@@ -70,7 +72,7 @@ def run_worker(settings: Settings) -> int:
             compiling = CompilePool(processes)
             stack.callback(compiling.abandon)  # what it compiles at the end nobody waits for
             compiling.start()
-        return _serve(settings, db, target, drafting, compiling)
+        return _serve(settings, db, target, drafting, compiling, signer)
 
 
 def _serve(
@@ -79,6 +81,7 @@ def _serve(
     target: Attached | Detached,
     drafting: DraftPool,
     compiling: CompilePool | None,
+    signer: Signer | None,
 ) -> int:
     stopping = threading.Event()
     is_attached = isinstance(target, Attached)
@@ -88,7 +91,9 @@ def _serve(
     jobs = DbosQueue(settings.dbos_url)
     news = News()
     party = Party(jobs, jobs.errand_bell.ring, news, max(LEAST_SILENT_S, 4 * settings.heartbeat_s))
-    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, party=party)
+    work = TuningJobs(
+        db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party
+    )
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
     own = help_queue(settings.worker_id)
     executor = Executor(settings.dbos_url, settings.worker_id, [*queues, own], work.run, work.help_with)

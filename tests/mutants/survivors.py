@@ -9,8 +9,6 @@ SLIGHT = "It differs by roundings alone, where 20 right kernels happen to agree.
 CAUSES: dict[str, tuple[tuple[str, str], ...]] = {
     "Beside an overflow any answer is taken to be right.": (("infinity_clamped", "rms_norm_backward"),),
     "No set makes this part of a fold or this element the one that decides, or a NaN.": (
-        ("not_started_again", "any_and_all"),
-        ("fold_guard_one_off", "any_and_all"),
         ("other_extreme", "row_softmax_odd"),
     ),
 }

@@ -11,7 +11,7 @@ from tests.mutants.choosing import Judged, judged_of, wrong_of
 from tests.mutants.fast import NAMES
 from tests.mutants.fusions import fusions
 from tests.mutants.judging import POINTS, Judgement, subject
-from tests.mutants.kinds import folds, order
+from tests.mutants.kinds import folds, guards, order
 from tests.mutants.kinds.kind import Kind
 from tests.mutants.kinds.table import KINDS
 from tests.mutants.ordering import ordered_of
@@ -70,6 +70,14 @@ def test_a_wrong_kernel_is_found(kind: Kind) -> None:
     mutants = wrong_of(kind, NAMES, fixed(kind))
     assert len(mutants) == fixed(kind), "the kind makes no kernel wrong"
     expect_found(mutants)
+
+
+@pytest.mark.parametrize("kind", [folds.not_started_again, guards.fold_guard_one_off], ids=lambda kind: str(kind.name))
+def test_a_truth_that_one_element_decides_is_found(kind: Kind) -> None:
+    """What no input set let one element decide, until `deciding` did."""
+    mutants = wrong_of(kind, ("any_and_all",), 3)
+    assert len(mutants) == 3
+    assert [str(one.mutant) for one in mutants if one.verdict.judgement is not Judgement.FOUND] == []
 
 
 @pytest.mark.parametrize("kind", QUICK_ORDER, ids=lambda kind: str(kind.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
@@ -13,11 +14,12 @@ Time = Literal["measured", "predicted", "none"]
 TIMING_POLICY = "graph_rotating_v1"
 """How kernels are timed (`search.measure.cuda_timing`); part of the cache key, so a change of method is a new name."""
 
-VERIFIER = 2
+VERIFIER = 3
 """Which verifier proves kernels today. It rises only when an older one could pass a wrong kernel, and ends its proofs.
 
 1 called a comparison between a value and the value's own maximum undecided, and left the rounding of 16-bit values
-open: a kernel in which no element equals its own maximum passed, and one that never rounds.
+open: a kernel in which no element equals its own maximum passed, and one that never rounds. 2 had no input set in which
+one element alone decides what comparisons are folded to: a kernel of `any` or `all` that leaves one out passed.
 """
 
 
@@ -276,6 +278,12 @@ class KernelArtifact(Wire):
         """The table of a kernel over lists; None for any other."""
         args = (arg for launch in self.launches for arg in launch.args)
         return next((arg for arg in args if isinstance(arg, ListArg)), None)
+
+    @property
+    def launch_hash(self) -> str:
+        """The hash of how the code is launched: grid, memory, arguments, tensor maps, scratch."""
+        launch = self.model_dump(mode="json", include={"launches", "scratch"})
+        return sha256(json.dumps(launch, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @property
     def is_outdated(self) -> bool:

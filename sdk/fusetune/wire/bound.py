@@ -14,6 +14,7 @@ from fusetune.wire.infer import MAX_PROBLEMS, MAX_TENSOR_BYTES, checked_types, i
 from fusetune.wire.lists import LIST_ELEMS
 from fusetune.wire.op_check import ITEM_BYTES, TensorType
 from fusetune.wire.problems import InvalidDocument, Problem
+from fusetune.wire.recent import recent
 from fusetune.wire.symbols import substitute, symbols_of
 
 MAX_STRIDE_BYTES = 2**40
@@ -46,6 +47,12 @@ class Bound:
 
 def apply_binding(fusion: Fusion, binding: Binding) -> Bound:
     """Put `binding` into `fusion`. Raises InvalidDocument with every fault of the fusion, else of the binding."""
+    return _applied(fusion, binding, tuple(binding.sizes.items()))
+
+
+@recent
+def _applied(fusion: Fusion, binding: Binding, _sizes: tuple[tuple[str, int], ...]) -> Bound:
+    """`_sizes`: those of the binding as they are now; of all that a document has, a dict alone can change."""
     checked_types(fusion)
     if isinstance(fusion.list_size, str) and fusion.list_size not in binding.sizes:
         sizes = {**binding.sizes, fusion.list_size: LIST_ELEMS}

@@ -42,9 +42,11 @@ from fusetune.wire.fusion import (
 from fusetune.wire.infer import checked_types, strides_are_dense
 from fusetune.wire.op_check import FLOATS, TensorType
 from fusetune.wire.op_types import fold_dtype
+from fusetune.wire.recent import recent
 from fusetune.wire.symbols import substitute, symbols_of
 
 
+@recent
 def canonicalize(fusion: Fusion) -> Fusion:
     """The representative of all fusions with this meaning; canonicalizing it again changes nothing.
 

@@ -29,6 +29,7 @@ from fusetune.wire.fusion import (
 from fusetune.wire.op_check import ITEM_BYTES, OpCheck, OperandType, ScalarType, TensorType, shape_text
 from fusetune.wire.op_types import result_type
 from fusetune.wire.problems import InvalidDocument, Problem
+from fusetune.wire.recent import recent
 
 MAX_RANK = 8
 MAX_EXTENT = 2**32
@@ -52,19 +53,10 @@ class Inference:
     problems: tuple[Problem, ...]
 
 
-_recent: tuple[tuple[Fusion, Inference], ...] = ()
-"""The last fusions that were looked at: binding one asks a dozen times for the types of four. Documents are frozen."""
-
-
+@recent
 def infer(fusion: Fusion) -> Inference:
     """Types of all values and all faults of `fusion`."""
-    global _recent  # replaced as a whole: another thread sees the one or the other
-    for known, inference in _recent:
-        if known is fusion:
-            return inference
-    inference = _Walk(fusion).run()
-    _recent = ((fusion, inference), *_recent[:3])
-    return inference
+    return _Walk(fusion).run()
 
 
 def checked_types(fusion: Fusion) -> Mapping[str, TensorType]:

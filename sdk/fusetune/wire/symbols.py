@@ -19,7 +19,9 @@ def symbols_of(fusion: Fusion) -> tuple[str, ...]:
 
 
 def substitute(fusion: Fusion, sizes: Mapping[str, Size]) -> Fusion:
-    """The same fusion with each symbol of `sizes` replaced; others stay."""
+    """The same fusion with each symbol of `sizes` replaced; others stay. The very same where there is none."""
+    if not sizes:
+        return fusion
 
     def put(size: Size) -> Size:
         return sizes.get(size, size) if isinstance(size, str) else size

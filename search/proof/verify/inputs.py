@@ -13,6 +13,7 @@
     negative  is seen
     lone      for maxima, minima and comparisons that are folded: one element that decides in most runs of a fold, or
               NaN; where few results are folded, several sets, so that it stands in many places
+    deciding  for comparisons that are folded: all alike, and one that decides (search/proof/verify/truths.py)
     peaks     for reductions: nearly all the same, few elements that count, among them the last along each dimension;
               where everything counts alike, one element of many could be left out unseen
 
@@ -33,6 +34,7 @@ from compiler.ir.ops import CARRIES, COMPARE, CONTRACTIONS, EXTREMES, FOLDS, SCA
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
 from search.proof.verify.integers import bools, compared, indices, integers, lone_elements, moved_integers
+from search.proof.verify.truths import DECIDING, deciding_sets, deciding_values
 
 RANDOM = "random"
 NEAR = "near"
@@ -78,7 +80,8 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
         return ALL_SETS
     if not any(op.kind in EXTREMES for op in fusion.ops):
         return (*ALL_SETS, *FOLDED_SETS)
-    return (*ALL_SETS, *FOLDED_SETS, *(LONE if _is_folded_to_few(fusion) else LONE[:2]))
+    few = _is_folded_to_few(fusion)
+    return (*ALL_SETS, *FOLDED_SETS, *(LONE if few else LONE[:2]), *deciding_sets(fusion, few))
 
 
 def _is_folded_to_few(fusion: Fusion) -> bool:
@@ -98,7 +101,7 @@ def make_inputs(fusion: Fusion, name: str, arrays: Arrays, length: int | None = 
     storages = []
     for position, value in enumerate(fusion.value(n) for n in fusion.inputs):
         elems = length or value.storage_elems
-        seed = (*ALL_SETS, *FOLDED_SETS, *LONE).index(name) * 1000 + position
+        seed = (*ALL_SETS, *FOLDED_SETS, *LONE, *DECIDING).index(name) * 1000 + position
         if value.name in ranges and value.dtype is not DType.BOOL:
             made = indices(*ranges[value.name], name, seed, elems, arrays)
         else:
@@ -109,6 +112,8 @@ def make_inputs(fusion: Fusion, name: str, arrays: Arrays, length: int | None = 
 
 def _values(fusion: Fusion, value: Value, name: str, elems: int, seed: int, arrays: Arrays) -> Array:
     moves = only_moves(fusion)
+    if name in DECIDING:
+        return deciding_values(fusion, value, name, elems, arrays)
     if name == PEAKS and (value.dtype.is_float or not compared(fusion, value.name).extent):
         return _peaks(fusion, value, elems, seed, arrays)
     if value.dtype is DType.BOOL:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from fusetune.wire.artifact import VERIFIER, Conditions, KernelArtifact, Verification
 from search.measure.device import Effort, MeasureResult
 from search.measure.fake import FACTS
