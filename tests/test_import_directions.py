@@ -87,7 +87,7 @@ TABLE: dict[str, Row] = {
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
-    "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
+    "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch", "sympy")),
     "fusetune.torch_compile": Row(ours=("fusetune",), others=("torch",)),
     "fusetune.cli": Row(ours=("fusetune",), others=PYDANTIC, lazily=("torch",)),
     "fusetune.jitting": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),

@@ -168,7 +168,7 @@ def _post(db: Database, jobs: DbosQueue, number: int) -> None:
             request_sha256="0" * 64,
         )
         tuning, _ = tunings.open_or_join(session, tuning)
-    jobs.enqueue(tuning.id, tuning.queue)
+    jobs.enqueue(tuning.id, tuning.queue, tuning.priority)
 
 
 def _unfinished(db: Database) -> int:

@@ -1,4 +1,4 @@
-"""Workers that help with tunings of others, what they are asked for, the conditions of samples, and kernels timed again."""
+"""Workers that help with tunings of others, their errands, the conditions of samples, and kernels timed again."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 import fusetune
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from service.db.engine import PROMPT_MS, Database
 from service.db.migrate import ensure_ready
 from tests.service.api.world import REQUEST, World, world
