@@ -10,6 +10,7 @@ from compiler.arch import Arch
 from compiler.emit.cuda import emit_launches
 from compiler.emit.functions import function
 from compiler.errors import IllegalSchedule, Unsupported
+from compiler.generator import GENERATOR
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import ARITHMETIC, MathGrade
 from compiler.legality import check
@@ -23,9 +24,6 @@ from compiler.nvrtc import Compiled
 from compiler.schedule.scratch import Buffer, scratch_buffers
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace, Trace, launches_of
 from compiler.wire import KernelArtifact, Launched, kernel_artifact
-
-GENERATOR = "fusetune 0.8"
-"""Kept beside every artifact: another generator marks entries stale (docs/contracts.md, "Key")."""
 
 
 def alignments_of(kernel: Kernel) -> dict[int, int]:

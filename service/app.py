@@ -21,21 +21,25 @@ from service.border import Border
 from service.dashboard.faults import page_for_browsers, unexpected
 from service.dashboard.routes import router as dashboard
 from service.db.engine import PROMPT_MS, Database
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.heads import Heads
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import JobQueue
 from service.limits import BodyLimit
 from service.metrics import Metrics
+from service.openapi import operation_id
 from service.operations import events
 from service.operations.answers import Answers
 from service.operations.board import Board
 from service.operations.context import Context
 from service.operations.handover import Handover
-from service.routes import cards, fusions, health, kernels, login, schedules, spaces, tunings
+from service.routes import audit, cards, fusions, health, kernels, login, schedules, spaces, tunings
 from service.settings import Settings
 
 log = structlog.get_logger("service")
+
+USES_S = 30.0
+"""How often it is stored when keys were used last."""
 
 HANDOVER_S = 2.0
 """How often tunings that wait for a worker, or for the job queue, are looked after."""
@@ -55,30 +59,39 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(ensure_ready, db)
-        task = asyncio.create_task(_keep_handing_over(handover))
+        await run_in_threadpool(ensure_there, db)
+        tasks = [asyncio.create_task(_keep_handing_over(handover)), asyncio.create_task(_keep_noting(ring))]
         try:
             yield
         finally:
             app.state.stopping.set()
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+            await run_in_threadpool(_write_down_uses, ring)
             if queue is None:
                 jobs.close()
             if database is None:
                 db.close()
 
-    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document.
-    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document, /docs shows it.
+    app = FastAPI(
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
     app.state.context = Context(settings, db, handover, Answers(db, settings))
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
-    routers = [module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, health, login)] + [
-        dashboard
-    ]
+    routers = [
+        module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, audit, health, login)
+    ] + [dashboard]
     for router in routers:
         app.include_router(router)
     problems.install(app, routers)
@@ -90,6 +103,20 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     app.add_middleware(Heads)
     app.add_middleware(Border, metrics=metrics, answer=unexpected)
     return app
+
+
+async def _keep_noting(ring: KeyRing) -> None:
+    """Stores when keys were used, not at each use: an answer from the cache takes less than a commit."""
+    while True:
+        await asyncio.sleep(USES_S)
+        await run_in_threadpool(_write_down_uses, ring)
+
+
+def _write_down_uses(ring: KeyRing) -> None:
+    try:
+        ring.write_down_uses()
+    except SQLAlchemyError as error:
+        log.warning("when keys were used could not be stored", error=type(error).__name__)
 
 
 async def _keep_handing_over(handover: Handover) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import math
+from datetime import datetime
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -16,21 +18,28 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.access import KeyScope, allows, needed
 from service.db import answers, keys
 from service.db.engine import Database
 from service.db.instant import Held
-from service.problems import FOREIGN_REQUEST, UNAUTHORIZED, ProblemDetail, answer
+from service.db.keys import Holder
+from service.db.types import now
+from service.problems import FORBIDDEN, FOREIGN_REQUEST, RATE_LIMITED, UNAUTHORIZED, ProblemDetail, answer
+from service.rates import Rates
 from service.settings import Settings
 
 COOKIE = "fusetune_key"
 """Holds the key of a browser that has logged in: HttpOnly, SameSite=Strict."""
 
 LOGIN = "/login"
-OPERATOR = "operator"
+OPERATOR = Holder("operator", "admin")
 """Who uses the key of the settings."""
 
-NOBODY = "local"
-"""Who asks without a key, where none is demanded."""
+LOCAL = Holder("local", "admin")
+"""Who asks without a key where none is demanded, on loopback: whoever reaches it has this machine, and its files."""
+
+ANYBODY = Holder("local", "tune")
+"""The same where others reach this address."""
 
 _OPEN = frozenset({"/healthz", "/readyz", LOGIN})
 """Answered to everybody: they say nothing of what is stored."""
@@ -61,23 +70,43 @@ class KeyRing:
     def __init__(self, settings: Settings, db: Database) -> None:
         self._operator = None if settings.api_key is None else settings.api_key.get_secret_value().encode()
         self._db = db
+        self._rates = Rates()
+        self._used: dict[str, datetime] = {}
 
-    def holder(self, key: str) -> str | None:
+    def holder(self, key: str) -> Holder | None:
         """Who holds the key, None if it is not accepted. Reads the database."""
         if self._operator is not None and hmac.compare_digest(self._operator, key.encode()):
             return OPERATOR
         with self._db.read() as session:
             return keys.holder(session, key)
 
-    async def holder_now(self, key: str) -> str | None:
+    async def holder_now(self, key: str) -> Holder | None:
         """The same, as quickly as the database can be asked."""
         if self._operator is not None and hmac.compare_digest(self._operator, key.encode()):
             return OPERATOR
         try:
-            rows = await self._db.instant.rows(answers.HOLDER, {"key_sha256": keys.hash_of(key)})
+            rows = await self._db.instant.rows(answers.HOLDER, keys.asked(key))
         except Held:
             return await run_in_threadpool(self.holder, key)
-        return rows[0][0] if rows else None
+        return Holder(*rows[0]) if rows else None
+
+    def wait_s(self, holder: Holder) -> float:
+        """How long the holder has to wait with this request, 0 if not at all; it counts as a use of the key."""
+        if holder.id is None:
+            return 0.0
+        self._used[holder.id] = now()
+        return 0.0 if holder.requests_a_minute is None else self._rates.wait_s(holder.id, holder.requests_a_minute)
+
+    def write_down_uses(self) -> None:
+        """Stores when keys were used last. Raises SQLAlchemyError; then they are stored the next time."""
+        used = dict(self._used)
+        if not used:
+            return
+        with self._db.write() as session:
+            keys.note_use(session, used)
+        for id, at in used.items():
+            if self._used.get(id) == at:
+                self._used.pop(id, None)
 
     def is_empty(self) -> bool:
         """True if no key at all would be accepted. Reads the database."""
@@ -94,6 +123,7 @@ class Gate:
         self._app = app
         self._demands_key = demands_key(settings)
         self._is_loopback = is_loopback(settings.host)
+        self._nobody = LOCAL if self._is_loopback else ANYBODY
         self._ring = ring
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -123,20 +153,36 @@ class Gate:
     async def _keyless(self, request: Request) -> Response | None:
         """The answer to a request without a key that it needs; None if it may pass, its actor noted."""
         if _is_open(request.url.path):  # no key is looked up: that a process lives must not depend on its database
-            _note(request, NOBODY)
+            _note(request, self._nobody)
             return None
         bearer = _bearer(request)
         key = bearer if bearer is not None else request.cookies.get(COOKIE)
-        actor = await self._ring.holder_now(key) if key else None
-        if actor is None and (bearer is not None or self._demands_key):
+        holder = await self._ring.holder_now(key) if key else None
+        if holder is None and (bearer is not None or self._demands_key):
             return _ask_for_key(request, "The key is not accepted." if key else "No key was sent.")
-        _note(request, actor or NOBODY)
-        return None
+        holder = holder or self._nobody
+        _note(request, holder)
+        if (wait_s := self._ring.wait_s(holder)) > 0:
+            return _ask_later(request, holder, wait_s)
+        wanted = needed(request.method, request.url.path)
+        return None if allows(holder.scope, wanted) else _refuse(request, holder, wanted)
 
 
-def _note(request: Request, actor: str) -> None:
-    """Who asks, for the log and the audit."""
-    request.scope.setdefault("state", {})["actor"] = actor
+def _note(request: Request, holder: Holder) -> None:
+    """Who asks, for the log, the audit and what it counts against."""
+    state = request.scope.setdefault("state", {})
+    state["actor"], state["key_id"] = holder.name, holder.id
+
+
+def _ask_later(request: Request, holder: Holder, wait_s: float) -> Response:
+    detail = f"The key of {holder.name} may send {holder.requests_a_minute} requests a minute."
+    retry = {"Retry-After": str(math.ceil(wait_s))}
+    return answer(request, ProblemDetail(RATE_LIMITED, detail, "Ask again later, or more seldom.", headers=retry))
+
+
+def _refuse(request: Request, holder: Holder, wanted: KeyScope) -> Response:
+    detail = f"This needs the scope {wanted}; the key of {holder.name} has {holder.scope}."
+    return answer(request, ProblemDetail(FORBIDDEN, detail, "Ask the operator for a key of that scope."))
 
 
 def _is_open(path: str) -> bool:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+    multiprocess,
+    values,
+)
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from fusetune.wire.artifact import TIMING_POLICY
 from service.db import cards, trials, tunings
 from service.db.engine import Database
@@ -24,21 +32,39 @@ _BUCKETS_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 """From a cache hit to a watched tuning."""
 
 
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The variable by which that package is told where processes that share their metrics keep them."""
+
+
+def share(slot: int) -> None:
+    """This process, number `slot` of several, keeps its metrics where the others find them (FOLDER).
+
+    By the slot, not by the process's own number as the package does: one that was started again goes on counting in
+    the same file, so that nothing piles up.
+    """
+    values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]  # as above
+
+
 class Metrics:
-    """The metrics of one application, in a registry of its own: two applications in one process do not mix."""
+    """The metrics of one application, in a registry of its own: two applications in one process do not mix.
+
+    Where several processes answer, they are the sums over all of them.
+    """
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "fusetune_requests", "Requests answered.", ("route", "method", "status"), registry=self.registry
-        )
+        is_shared = values.ValueClass._multiprocess
+        own = CollectorRegistry() if is_shared else self.registry
+        self._requests = Counter("fusetune_requests", "Requests answered.", ("route", "method", "status"), registry=own)
         self._seconds = Histogram(
             "fusetune_request_seconds",
             "Time from the first byte of a request to the last of its answer.",
             ("route", "method"),
             buckets=_BUCKETS_S,
-            registry=self.registry,
+            registry=own,
         )
+        if is_shared:
+            multiprocess.MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]  # as above
         self.registry.register(_Stored(db, settings))
 
     def request(self, route: str, method: str, status: int | None, seconds: float) -> None:
@@ -72,11 +98,12 @@ class _Stored:
             by_state = tunings.counts_by_state(session)
             by_trial_state = trials.totals_by_state(session)
             alive = cards.alive(session, alive_since(self._settings))
+            invented = {one.card_id for one in alive if cards.is_invented(session, one.card_id)}
         yield _by_label("fusetune_tunings", "Tunings by state.", "state", by_state)
         yield GaugeMetricFamily("fusetune_queue_length", "Tunings that wait for a worker.", by_state.get("queued", 0))
         # A gauge, not a counter: replaced trials and a restored backup may lower it.
         yield _by_label("fusetune_trials", "Trials stored, by state.", "state", by_trial_state)
-        attached = sum(worker.attached for worker in alive)
+        attached = sum(worker.attached and worker.card_id not in invented for worker in alive)
         workers = {"true": attached, "false": len(alive) - attached}
         yield _by_label("fusetune_workers", "Workers alive, by whether they have a GPU.", "attached", workers)
         yield InfoMetricFamily("fusetune_build", "This version.", {"generator": GENERATOR, "policy": TIMING_POLICY})

@@ -24,10 +24,19 @@ from compiler.errors import UnknownCard, Unsupported
 from fusetune.wire.parse import problem_of as wire_problem
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from fusetune.wire.service import ProblemDetails, ProblemItem
-from service.db.kernels import DamagedArtifact
+from service.db.kernels import DamagedArtifact, PrunedArtifact
 from service.db.types import DamagedDocument
 from service.db.unready import is_disk_full, reason
-from service.operations.errors import Busy, IdempotencyConflict, NotFound, OutdatedKernel, OverLimit
+from service.operations.errors import (
+    Busy,
+    FusionInUse,
+    Gone,
+    IdempotencyConflict,
+    NotFound,
+    OutdatedKernel,
+    OverLimit,
+    QuotaSpent,
+)
 
 MEDIA_TYPE = "application/problem+json"
 URN = "urn:fusetune:problem:"
@@ -79,11 +88,25 @@ IDEMPOTENCY_CONFLICT = ProblemType(
 OUTDATED_PROOF = ProblemType(
     "outdated-proof", 409, "The kernel's proof is outdated", "An older verifier proved it; its code is not given out."
 )
+GONE = ProblemType(
+    "gone", 410, "The kernel is not kept any more", "It was deleted, or its code was pruned after another replaced it."
+)
+IN_USE = ProblemType("in-use", 409, "The fusion is being tuned", "What is to be deleted has tunings that go on.")
 UNAUTHORIZED = ProblemType("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
 FOREIGN_REQUEST = ProblemType(
     "foreign-request", 403, "The request comes from another site",
     "A browser sent it for a page of somebody else, or under a name that is not this host's.",
 )  # fmt: skip
+FORBIDDEN = ProblemType("forbidden", 403, "The key may not do this", "Its scope is less than what this needs.")
+RATE_LIMITED = ProblemType(
+    "rate-limited", 429, "The key asks too often", "It has sent its requests of a minute; `Retry-After` says how long."
+)
+QUOTA_SPENT = ProblemType(
+    "quota-spent",
+    429,
+    "The key's quota is spent",
+    "Its tunings or GPU seconds of 24 hours; `Retry-After` says how long.",
+)
 NOT_READY = ProblemType("not-ready", 503, "The service is not ready", "Its database does not answer, or cannot write.")
 DAMAGED_ARTIFACT = ProblemType(
     "damaged-artifact", 500, "A stored kernel is damaged", "Its bytes are not those that were stored; it is not served."
@@ -94,9 +117,10 @@ DAMAGED_ROW = ProblemType(
 INTERNAL = ProblemType("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
 
 KINDS = (
-    NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, NOT_FOUND, METHOD_NOT_ALLOWED, IDEMPOTENCY_CONFLICT,
-    OUTDATED_PROOF, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION,
-    OVER_LIMIT, QUEUE_FULL, HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
+    NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED,
+    IDEMPOTENCY_CONFLICT, OUTDATED_PROOF, IN_USE, GONE, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST,
+    UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, RATE_LIMITED, QUOTA_SPENT, HEADERS_TOO_LARGE, INTERNAL,
+    DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
 
@@ -159,9 +183,16 @@ def fault_of(error: Exception) -> ProblemDetail | None:
             return ProblemDetail(IDEMPOTENCY_CONFLICT, error.detail, error.fix)
         case OutdatedKernel():
             return ProblemDetail(OUTDATED_PROOF, error.detail, error.fix)
+        case Gone():
+            return ProblemDetail(GONE, error.detail, error.fix)
+        case PrunedArtifact():
+            return ProblemDetail(GONE, f"The code is not kept any more: {error}", "Post its fusion for today's kernel.")
+        case FusionInUse():
+            return ProblemDetail(IN_USE, error.detail, error.fix)
         case Busy():
             retry = {"Retry-After": str(error.retry_after_s)}
-            return ProblemDetail(QUEUE_FULL, error.detail, error.fix, headers=retry)
+            kind = QUOTA_SPENT if isinstance(error, QuotaSpent) else QUEUE_FULL
+            return ProblemDetail(kind, error.detail, error.fix, headers=retry)
         case DamagedArtifact():
             detail = f"Artifact {error.sha256} does not have the hash it is stored under."
             return ProblemDetail(DAMAGED_ARTIFACT, detail, 'Tune its fusion again with "refresh": true.')
@@ -233,8 +264,8 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 
 _HANDLED: tuple[type[Exception], ...] = (
     InvalidDocument, RequestValidationError, WrongMediaType, BodyTooLarge, UnknownCard, Unsupported, NotFound,
-    OverLimit, IdempotencyConflict, OutdatedKernel, Busy, DamagedArtifact, DamagedDocument, OperationalError,
-    PoolTimeout, DBAPIError,
+    OverLimit, IdempotencyConflict, OutdatedKernel, Gone, FusionInUse, Busy, DamagedArtifact, PrunedArtifact,
+    DamagedDocument, OperationalError, PoolTimeout, DBAPIError,
 )  # fmt: skip
 
 

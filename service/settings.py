@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _MIB = 1024 * 1024
+
+FOREVER = "forever"
+
+Days = Annotated[float, Field(ge=0, le=36_500)] | Literal["forever"]
+"""For how long `python -m service prune` keeps something."""
 
 
 class Settings(BaseSettings):
@@ -31,6 +36,9 @@ class Settings(BaseSettings):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8765, ge=0, le=65535)
+    workers: int = Field(default=1, ge=1, le=64)
+    """Processes of `serve` that answer requests, on one socket. What tunes is another thing, a `worker`."""
+
     api_key: SecretStr | None = None
     """A key that is always accepted, beside those made by `keys create`."""
 
@@ -45,6 +53,14 @@ class Settings(BaseSettings):
     max_queued: int = Field(default=1000, ge=1)
     """Tunings that may wait; one more is answered 429."""
 
+    keep_code_days: Days = 90.0
+    """For how long the code of a kernel is kept after another took its place; a lock file may still name it."""
+
+    keep_samples_days: Days = 30.0
+    keep_workers_days: Days = 7.0
+    keep_idempotency_days: Days = 7.0
+    """For how long samples and Idempotency-Keys are kept after their tuning, and workers after they were heard of."""
+
     worker_id: str = Field(default_factory=lambda: f"{socket.gethostname()}-0", min_length=1, max_length=100)
     """Must stay the same over restarts: a worker goes on with the tunings of its id."""
 
@@ -56,6 +72,9 @@ class Settings(BaseSettings):
 
     card: str | None = None
     """The GPU model that a worker without a GPU compiles for."""
+
+    signing_key: Path | None = None
+    """The private key that a worker signs its kernels with (`python -m service signing create`)."""
 
     compilers: int | None = Field(default=None, ge=1, le=256)
     heartbeat_s: float = Field(default=5.0, gt=0)

@@ -1,4 +1,4 @@
-"""A worker process beside the service: started again when it dies, never left behind."""
+"""Processes beside the service, a worker or those that answer: started again when they die, never left behind."""
 
 from __future__ import annotations
 
@@ -41,16 +41,24 @@ class Supervisor:
     """Keeps one process of `command` running in a thread of its own, from `start` to `stop`."""
 
     def __init__(
-        self, environment: Mapping[str, str], command: Sequence[str] = WORKER, first_pause_s: float = FIRST_PAUSE_S
+        self,
+        environment: Mapping[str, str],
+        command: Sequence[str] = WORKER,
+        first_pause_s: float = FIRST_PAUSE_S,
+        *,
+        name: str = "worker",
+        handed_on: Sequence[int] = (),
     ) -> None:
+        """`name` is for the log, `handed_on` the open file descriptors that the process finds under their numbers."""
         self._environment = {**os.environ, **environment}
         self._command = [sys.executable, "-c", _TIED, str(os.getpid()), *command]
         self._first_pause_s = first_pause_s
+        self._name, self._handed_on = name, tuple(handed_on)
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         # Not a daemon: it is this thread whose end the process would take for ours.
-        self._thread = threading.Thread(target=self._run, name="worker supervisor")
+        self._thread = threading.Thread(target=self._run, name=f"{name} supervisor")
 
     def start(self) -> None:
         """Start the process."""
@@ -84,7 +92,7 @@ class Supervisor:
                 return
             if time.monotonic() - began > STEADY_S:
                 pause_s = self._first_pause_s
-            log.warning("worker ended, it is started again", exit_code=code, after_s=pause_s)
+            log.warning(f"{self._name} ended, it is started again", exit_code=code, after_s=pause_s)
             self._stopping.wait(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
@@ -95,6 +103,10 @@ class Supervisor:
                 return None
             # A session of its own: Ctrl-C is for the service, which then tells the worker once.
             self._process = subprocess.Popen(
-                self._command, env=self._environment, stdin=subprocess.DEVNULL, start_new_session=True
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                pass_fds=self._handed_on,
             )
             return self._process

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.renamed import counts_today, rule_today
 from fusetune.wire.artifact import Evidence, Resources, is_proven_today
 from fusetune.wire.fusion import Fusion
@@ -18,15 +18,26 @@ from fusetune.wire.service import (
     CardStatus,
     CardView,
     FusionView,
+    HelperView,
     KernelView,
     TrialView,
     TuningView,
     ViolationView,
     WorkerView,
 )
+from fusetune.wire.signature import Signature
 from fusetune.wire.wanting import Distance
-from service.db import cards, fusions, kernels, trials, tunings
-from service.db.models import BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
+from service.db import cards, errands, fusions, kernels, signatures, trials, tunings
+from service.db.models import (
+    BaselineRow,
+    CardRow,
+    FusionRow,
+    HelperRow,
+    KernelRow,
+    TrialRow,
+    TuningRow,
+    WorkerRow,
+)
 
 
 def card_view(row: CardRow) -> CardView:
@@ -74,17 +85,30 @@ def kernel_views(session: Session, rows: Sequence[KernelRow]) -> list[KernelView
     names = fusions.names(session, (row.fingerprint for row in rows))
     places = {row.id: (row.tuning_id, row.trial_number) for row in rows if row.time == "predicted"}
     found = trials.predicted(session, ((id, n) for id, n in places.values() if id is not None and n is not None))
+    signed = signatures.of(session, [row.artifact_sha256 for row in rows])
     predicted = {
         id: found.get((tuning, n)) for id, (tuning, n) in places.items() if tuning is not None and n is not None
     }
     return [
-        _kernel_view(row, used[row.card_id], names[row.fingerprint], baselines[key], predicted.get(row.id))
+        _kernel_view(
+            row,
+            used[row.card_id],
+            names[row.fingerprint],
+            baselines[key],
+            predicted.get(row.id),
+            signed.get(row.artifact_sha256, ()),
+        )
         for row, key in zip(rows, keys, strict=True)
     ]
 
 
 def _kernel_view(
-    row: KernelRow, card: CardRow, name: str | None, baselines: Sequence[BaselineRow], predicted_us: float | None
+    row: KernelRow,
+    card: CardRow,
+    name: str | None,
+    baselines: Sequence[BaselineRow],
+    predicted_us: float | None,
+    signed: tuple[Signature, ...],
 ) -> KernelView:
     why = stale_reason(row, card)
     return KernelView(
@@ -118,6 +142,7 @@ def _kernel_view(
         superseded=row.superseded_at is not None,
         tuning=row.tuning_id,
         created_at=row.created_at,
+        signatures=signed,
     )
 
 
@@ -142,23 +167,41 @@ def tuning_views(session: Session, rows: Sequence[TuningRow]) -> list[TuningView
     counts = trials.counts_by_state(session, ids)
     best = trials.best_of(session, ids)
     ahead = tunings.ahead_of(session, rows)
+    left = tunings.left(session, rows)
     used = cards.by_id(session, (row.card_id for row in rows))
     names = fusions.names(session, (row.fingerprint for row in rows if row.name is None))
+    helpers = errands.helpers(session, ids)
     return [
         _tuning_view(
-            row, row.name or names[row.fingerprint], used[row.card_id], counts[row.id], best.get(row.id), ahead[row.id]
+            row,
+            row.name or names[row.fingerprint],
+            used[row.card_id],
+            counts[row.id],
+            best.get(row.id),
+            ahead[row.id],
+            row.id in left,
+            helpers[row.id],
         )
         for row in rows
     ]
 
 
 def _tuning_view(
-    row: TuningRow, name: str | None, card: CardRow, counts: dict[str, int], best: TrialRow | None, ahead: int
+    row: TuningRow,
+    name: str | None,
+    card: CardRow,
+    counts: dict[str, int],
+    best: TrialRow | None,
+    ahead: int,
+    left: bool,
+    helpers: Sequence[HelperRow],
 ) -> TuningView:
     return TuningView.model_validate(
         {
             **{name: getattr(row, name) for name in _TUNING_FIELDS},
             "name": name,
+            "interrupted": left,
+            "phase": tunings.INTERRUPTED if left else row.phase,
             "card": card_view(card),
             "refused": counts_today(row.refused or {}),
             "reasons": {rule_today(rule): why for rule, why in (row.reasons or {}).items()},
@@ -168,9 +211,15 @@ def _tuning_view(
             "first": row.first_kernel_id,
             "tied": tuple(row.tied or ()),
             "worker": row.worker_id,
+            "helpers": tuple(map(_helper_view, helpers)),
             "ahead": ahead,
         }
     )
+
+
+def _helper_view(row: HelperRow) -> HelperView:
+    left = "" if row.left_at is None else row.why or "it has left"
+    return HelperView(worker=row.worker_id, attached=row.attached, measured=row.measured, built=row.built, left=left)
 
 
 _TUNING_FIELDS = (

@@ -24,6 +24,14 @@ LIGHT = (
 HEAVY = ("torch", "cuda", "optuna", "pynvml", "ray")
 
 
+BEGUN_WITH = {"compiler", "compiler.arch", "compiler.errors", "compiler.generator", "compiler.renamed"}
+"""All that the service loads of compiler and search before it is up; the rest is for `service.later`."""
+
+OF_FRAMEWORKS = (
+    "fastapi, sqlalchemy.orm, alembic.autogenerate, alembic.config, dbos, structlog, jinja2, prometheus_client"
+)
+
+
 @pytest.fixture(scope="module")
 def loaded() -> dict[str, list[str]]:
     """Module of LIGHT -> those of HEAVY that are there once it is imported."""
@@ -41,3 +49,26 @@ def loaded() -> dict[str, list[str]]:
 @pytest.mark.parametrize("module", LIGHT)
 def test_importing_it_loads_no_gpu_library(module: str, loaded: dict[str, list[str]]) -> None:
     assert loaded[module] == []
+
+
+def modules_after(code: str) -> set[str]:
+    """What a process has loaded that ran `code`."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        cwd=ROOT, env={"PYTHONPATH": ".:sdk"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+def test_the_service_begins_with_its_frameworks_and_little_else() -> None:
+    """Loading is what a start takes, and its time goes with what is loaded, which no busy machine changes."""
+    loaded = modules_after("import service.app")
+    of = {top: {name for name in loaded if name.partition(".")[0] == top} for top in ("compiler", "search", "numpy")}
+    assert of == {"compiler": BEGUN_WITH, "search": set(), "numpy": set()}
+    theirs = modules_after(f"import {OF_FRAMEWORKS}, pydantic_settings")
+    assert len(loaded) <= 1.3 * len(theirs), (len(loaded), len(theirs))
+
+
+def test_what_is_loaded_later_is_there_by_its_name() -> None:
+    names = modules_after("import service.later; service.later.load()")
+    assert {"compiler.wire", "search.space.schedulers", "service.operations.spaces"} <= names

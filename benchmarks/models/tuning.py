@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from compiler.errors import CompilerError
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.wire import bind
 from fusetune.kernel import Kernel
 from fusetune.wire.binding import Binding

@@ -21,7 +21,7 @@ from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
 from compiler.arch import card_named
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from fusetune.wire import binding_hash, fingerprint
 from fusetune.wire.artifact import TIMING_POLICY, VERIFIER
 from fusetune.wire.parse import parse_binding, parse_fusion

@@ -175,7 +175,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Opaque():
                 used.add("opaque")
             case ClusterArrive(releases=True):
-                used |= {"wgmma_cluster", "shared"}
+                used |= {"cluster_ring", "shared"}
             case RemoteStore() | ClusterArrive() | ClusterWait():
                 used |= {"cluster", "shared"}
             case TmaLoad() | BulkLoad() if s.blocks > 1:
@@ -187,7 +187,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case AddBytes() | SyncPart() | SetRegisters():
                 used |= {"roles", "shared"}
             case Arrive() if s.blocks > 1:
-                used |= {"mbarrier", "shared", "wgmma_cluster"}
+                used |= {"cluster_ring", "shared"}
             case Arrive():
                 used |= {"wgmma" if s.by_mma else "mbarrier", "shared"}
             case Elected():
@@ -348,11 +348,10 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return [f"ft_mbarrier_expect_tx({_barrier(s.barrier)}, {s.nbytes}u);"]
         case AddBytes():
             return [f"ft_mbarrier_add_bytes({_barrier(s.barrier)}, {s.nbytes}u);"]
-        case Arrive(by_mma=True):
-            blocks = f"_in_blocks<{s.blocks}u>" if s.blocks > 1 else ""
-            return [f"ft_mma_free_by_warp{blocks}({_barrier(s.barrier)});"]
         case Arrive():
-            return [f"ft_mbarrier_free{'_by_warp' if s.of_warp else ''}({_barrier(s.barrier)});"]
+            freed = "ft_mma_free" if s.by_mma else "ft_mbarrier_free"
+            blocks = f"_in_blocks<{s.blocks}u>" if s.blocks > 1 else ""
+            return [f"{freed}{'_by_warp' if s.of_warp else ''}{blocks}({_barrier(s.barrier)});"]
         case SyncPart():
             return [f"ft_sync_part({total(s.group + s.number)}, {s.threads}u);"]
         case SetRegisters():

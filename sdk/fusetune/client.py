@@ -38,6 +38,7 @@ from fusetune.query import (
     tuning_request,
 )
 from fusetune.shelf import Shelf
+from fusetune.signing import Trust, TrustLike
 from fusetune.store import Store
 from fusetune.transport import Transport
 from fusetune.waiting import Deadline, Follower, Pace, Progress
@@ -88,7 +89,8 @@ class Client:
 
     `url` and `api_key` are FUSETUNE_URL (else http://127.0.0.1:8765) and FUSETUNE_API_KEY unless given. `timeout_s`
     bounds each wait for the network. `store`: where kernels are kept for days without the service; True is the default
-    folder (`fusetune.store.Store`), None is none. `transport` takes the place of the network in tests.
+    folder (`fusetune.store.Store`), None is none. `transport` takes the place of the network in tests. `trust`: public
+    keys of which one must have signed a kernel before it is loaded (`fusetune.signing`); FUSETUNE_TRUST unless given.
 
     A fusion is one of `FusionBuilder`, or its document. A binding is read off `inputs`, tensors in order, or given as
     sizes (`{"M": 8192}`), a Binding or its document. `card` is a GPU model's name or a card's id; without, the card of
@@ -107,11 +109,12 @@ class Client:
         store: Store | str | os.PathLike[str] | bool | None = True,
         transport: HttpTransport | None = None,
         pace: Pace | None = None,
+        trust: TrustLike | None = None,
     ) -> None:
         defaults = Environment.read()
         self._transport = Transport(url or defaults.url, api_key or defaults.api_key, timeout_s, transport)
         self._store = _store(store)
-        self._shelf = Shelf(self._transport, self._store)
+        self._shelf = Shelf(self._transport, self._store, None if trust is None else Trust.of(trust))
         self._pace = pace
 
     def __enter__(self) -> Self:
@@ -167,7 +170,7 @@ class Client:
         try:
             found = self._post(request)
             if isinstance(found, TuningView):
-                found = self._end(found, wanted, progress, deadline, wait)
+                found = self._end(found, wanted, progress, deadline, wait, is_old=found.state not in ACTIVE)
             return self._shelf.fetch(found, wanted, query)
         except ServiceUnavailable as error:
             kernel = self._stored(query, wanted, card, error)
@@ -343,6 +346,7 @@ class Client:
         progress: Progress | bool | None,
         deadline: Deadline,
         want: Want = "best",
+        is_old: bool = False,
     ) -> KernelView:
         """The kernel that the tuning comes to, or its first. Raises ServiceError."""
         line = StatusLine() if progress is True else None
@@ -358,9 +362,9 @@ class Client:
         finally:
             if line is not None:
                 line.close()
-        return self._result(view, accept)
+        return self._result(view, accept, is_old)
 
-    def _result(self, view: TuningView, accept: Accept) -> KernelView:
+    def _result(self, view: TuningView, accept: Accept, is_old: bool = False) -> KernelView:
         """What an ended tuning has published, or one that goes on. Raises TuningFailed, TuningCancelled, NoKernel."""
         request = f"GET /v1{_tuning_path(view.id)}"
         if view.state == "failed":
@@ -369,12 +373,12 @@ class Client:
             raise TuningCancelled(request, view)
         kernel = view.first if view.state in ACTIVE else view.kernel
         if kernel is None:
-            raise NoKernel(request, view, view.note or "It does not say why.")
+            raise NoKernel(request, view, f"{view.note or 'It does not say why.'}{_since(view, is_old)}")
         found = self._transport.get(f"/kernels/{quote(kernel, safe='')}/info", KernelView)
         if not accept.allows(found.evidence):
             allowed = f"accepted: {' or '.join(accept.correct)}; {' or '.join(accept.time)}"
             why = f"Its kernel is {found.evidence.correct}, its time {found.evidence.time} ({allowed}). {view.note}"
-            raise NoKernel(request, view, why.rstrip())
+            raise NoKernel(request, view, f"{why.rstrip()}{_since(view, is_old)}")
         return found
 
     def _lookup(self, queries: Sequence[Query], accept: Accept, card: str | None) -> list[AnyKernel | None]:
@@ -434,6 +438,14 @@ def _pair(position: int, pair: object) -> tuple[Any, Any]:
         return pair[0], pair[1]
     expected, fix = "a pair of a fusion and a binding or inputs", "Write (fusion, None) where no size is open."
     raise InvalidRequest((Problem(f"wanted[{position}]", show(pair), expected, fix),))
+
+
+def _since(view: TuningView, is_old: bool) -> str:
+    """What to say of a search that had ended before it was asked for."""
+    if not is_old or view.ended_at is None:
+        return ""
+    ended = view.ended_at.strftime("%Y-%m-%d %H:%M UTC")
+    return f" That search ended on {ended}, and nothing has changed since: refresh=True searches again."
 
 
 def _tuning_path(tuning_id: object) -> str:

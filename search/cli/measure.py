@@ -11,7 +11,7 @@ from rich.console import Console
 
 from compiler.arch import Card, card_named
 from compiler.errors import UnknownCard
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from fusetune.wire.artifact import KernelArtifact
 from search.cli.faults import BROKEN, UsageFault, reports_faults
 from search.cli.options import BudgetSeconds

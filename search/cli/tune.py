@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from compiler.arch import card_or_default
 from compiler.faults import UsageFault
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from search.cli.faults import reports_faults
 from search.cli.load import Named, load_one, sizes_of
 from search.cli.options import (
@@ -28,7 +28,7 @@ from search.cli.report import describe_outcome, timeline_table
 from search.cost.roofline import floor_us
 from search.measure.device import TIMING_POLICY
 from search.proof.decidable import refuse_undecidable
-from search.tuning.attached import Attached, Detached, find_device
+from search.tuning.attached import Attached, Detached, find_device, others_like
 from search.tuning.budget import Budget
 from search.tuning.candidates.plan import Plan
 from search.tuning.journal import Journal, JournalKey, spaces_key
@@ -67,6 +67,7 @@ def tune(
         typer.Option(help="Folder of results of earlier tunings, whose best points are tried first.", metavar="DIR"),
     ] = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Show at the end what took how long.")] = False,
+    gpus: Annotated[str, typer.Option(help="GPUs of one kind that measure: a number, or `all`.", metavar="N")] = "1",
 ) -> None:
     """Search a fusion for its fastest correct kernel. Stop it with Ctrl-C, resume it by running it again."""
     budget, rules = Budget(seconds=budget_s, trials=trials), StopRules(_share(within_floor), _share(improvement))
@@ -76,6 +77,7 @@ def tune(
         times.add(Span(SearchStage.IMPORTS, MAIN, context.obj, time.monotonic(), time.process_time()))
     if history is not None and not history.is_dir():
         raise UsageFault(f"--history: {history} is no folder. Name one that an earlier tuning has written (--out).")
+    most_gpus = _gpus(gpus)
     named = load_one(fusion, case, sizes_of(bind or []))
     card_or_default(card)  # an unknown card is refused before a GPU is looked for
     plan_fusion = named.bound()
@@ -91,9 +93,21 @@ def tune(
             without_gpu.tune_without_gpu(named, plan, target, budget, folder, seed, console, times)
         case Attached():
             with closing(target.device):
-                _on_gpu(named, plan, target, budget, folder, seed, console, times, rules, history)
+                _on_gpu(named, plan, target, budget, folder, seed, console, times, rules, history, most_gpus)
     if timeline:
         console.print(timeline_table(times.record()))
+
+
+def _gpus(wanted: str) -> int | None:
+    """How many GPUs may measure; None for all. Raises UsageFault."""
+    if wanted == "all":
+        return None
+    if not wanted.isascii() or not wanted.isdigit() or not 1 <= int(wanted) <= _MOST_GPUS:
+        raise UsageFault(f"--gpus: found {wanted}, expected 1 to {_MOST_GPUS}, or all.")
+    return int(wanted)
+
+
+_MOST_GPUS = 64
 
 
 def _share(percent: float | None) -> float | None:
@@ -111,8 +125,10 @@ def _on_gpu(
     times: Timeline,
     rules: StopRules,
     history: Path | None,
+    most_gpus: int | None,
 ) -> None:
-    for note in gpu.notes:
+    others, left_out = others_like(gpu, None if most_gpus is None else most_gpus - 1)
+    for note in (*gpu.notes, *left_out):
         console.print(note, markup=False)
     spaces = plan.searchable
     floor = floor_us(plan.fusion, gpu.card)
@@ -125,14 +141,17 @@ def _on_gpu(
         spaces=spaces_key(spaces),
     )
     with (
+        ExitStack() as stack,
         Journal.open(folder / "journal.jsonl", key) as journal,
         progress_on(console, f"{named.name} on {gpu.card.name}") as progress,
     ):
+        for device in others:
+            stack.callback(device.close)
         prepared = prepared_before(folder / named.name, plan.fusion)
         past = None if history is None else PastFolders(history)
         outcome = tune_on(
             gpu, plan, journal, budget, seed, progress, first=prepared, timeline=times, enough=lambda: rules,
-            history=past,
+            history=past, others=others,
         )  # fmt: skip
     subject = TunedSubject(named.name, plan.fusion, gpu.card.name, plan.points, plan.legal, floor)
     write_outcome(folder, subject, outcome, times.record())

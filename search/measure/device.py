@@ -89,6 +89,10 @@ class DeviceLost(CompilerError):
         return f"{self.device} cannot be used: {self.reason}"
 
 
+class NeverBegun(DeviceLost):
+    """The device was lost before it had begun with what it was asked for, which may be asked of another one."""
+
+
 class MeasuringDevice(Protocol):
     """A GPU, or something that stands in for one, behind a process that may die.
 

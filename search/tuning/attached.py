@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from compiler.arch import READ_FACTS, Card, card_like, card_named, card_or_default, cards
 from search.measure import early
@@ -42,6 +44,33 @@ def find_device(wanted: str | None, index: int = 0) -> Attached | Detached:
         device.close()
         return Detached(asked, f"the attached GPU is {facts.name}, not {asked.name}")
     return Attached(device, facts, card, notes)
+
+
+_AT_A_TIME = 4
+"""GPUs that are looked for together: each look starts a process."""
+
+
+def others_like(gpu: Attached, at_most: int | None) -> tuple[list[MeasuringDevice], tuple[str, ...]]:
+    """Up to so many GPUs of this machine beside number 0 that are cards as `gpu`, all of them if None; what was left
+    out is said in words."""
+    alike: list[MeasuringDevice] = []
+    notes: list[str] = []
+    begin, is_over = 1, at_most == 0
+    with ThreadPoolExecutor(_AT_A_TIME) as pool:
+        while not is_over:
+            wanted = range(begin, begin + min(_AT_A_TIME, _AT_A_TIME if at_most is None else at_most - len(alike)))
+            begin = wanted.stop
+            for index, one in zip(wanted, pool.map(partial(find_device, None), wanted), strict=True):
+                match one:
+                    case Attached() if one.card.key == gpu.card.key:
+                        alike.append(one.device)
+                    case Attached():
+                        one.device.close()
+                        notes.append(f"GPU {index} is left out: it is {one.card.key}, not {gpu.card.key}.")
+                    case Detached():
+                        is_over = True
+            is_over = is_over or len(alike) == at_most
+    return alike, tuple(notes)
 
 
 def card_of(facts: CardFacts) -> tuple[Card, tuple[str, ...]]:

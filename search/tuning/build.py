@@ -37,6 +37,17 @@ class Compiler(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class BuiltElsewhere:
+    """An artifact that another host has made (`search.tuning.elsewhere`), with what is known of it there: as of a
+    `Build`."""
+
+    artifact: KernelArtifact
+    predicted_us: float | None = None
+    predicted_terms: Mapping[str, float] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Build:
     """A candidate on its way: `compiled` is pending until it is drafted and the compiler answers, or until one of them
@@ -51,7 +62,7 @@ class Build:
     predicted_us: float | None = None
     predicted_terms: Mapping[str, float] = field(default_factory=dict)
     generated: Generated | None = None
-    compiled: Future[Compiled | Failure] | None = None
+    compiled: Future[Compiled | BuiltElsewhere | Failure] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -89,10 +100,11 @@ class Builder:
     refine: Refine | None = None
     timeline: Timeline = field(default_factory=Timeline)
     artifact: Callable[[Any, Compiled], KernelArtifact] = artifact
+    elsewhere: int = 0
 
     def start(self, number: int, candidate: Candidate) -> Build:
         """Queue the draft, and the compile once there is one; waits for neither."""
-        compiled: Future[Compiled | Failure] = Future()
+        compiled: Future[Compiled | BuiltElsewhere | Failure] = Future()
         build = Build(number, candidate, compiled=compiled)
         drafting = self.drafter.submit(candidate)
         _cancel_with(compiled, drafting)
@@ -106,6 +118,10 @@ class Builder:
         compiled = build.compiled.result()
         if isinstance(compiled, Failure):
             return compiled
+        if isinstance(compiled, BuiltElsewhere):
+            build.predicted_us, build.predicted_terms = compiled.predicted_us, compiled.predicted_terms
+            build.seconds.update(compiled.seconds)
+            return compiled.artifact
         if build.generated is None:
             raise AssertionError(f"{build.candidate} was compiled and never generated")
         if waiting := serialized_products(compiled.log):
@@ -116,7 +132,9 @@ class Builder:
             build.predicted_us, build.predicted_terms = found.total_us, found.terms
         return built
 
-    def _compile(self, build: Build, drafted: Future[Draft | Failure], ended: Future[Compiled | Failure]) -> None:
+    def _compile(
+        self, build: Build, drafted: Future[Draft | Failure], ended: Future[Compiled | BuiltElsewhere | Failure]
+    ) -> None:
         """Runs in a thread of the drafter, or in the caller's; `ended` is the build's future."""
         try:
             found = drafted.result()
@@ -140,7 +158,7 @@ class Builder:
         compiling.add_done_callback(lambda compiled: self._settle(build, compiled, ended, begun))
 
     def _settle(
-        self, build: Build, compiled: Future[Compiled], ended: Future[Compiled | Failure], begun: float
+        self, build: Build, compiled: Future[Compiled], ended: Future[Compiled | BuiltElsewhere | Failure], begun: float
     ) -> None:
         """Runs in a thread of the compiler, or in the caller's."""
         try:
@@ -156,16 +174,16 @@ class Builder:
             self.timeline.add(Span.just_ended(SearchStage.COMPILING, "compilers", result.seconds, result.cpu_seconds))
 
 
-def _cancel_with(whole: Future[Compiled | Failure], part: Future[Any]) -> None:
+def _cancel_with(whole: Future[Compiled | BuiltElsewhere | Failure], part: Future[Any]) -> None:
     """Cancels a part of what a build waits for as soon as the whole is cancelled."""
     whole.add_done_callback(lambda ended: part.cancel() if ended.cancelled() else None)
 
 
-def _end(ended: Future[Compiled | Failure], outcome: Compiled | Failure) -> None:
+def _end(ended: Future[Compiled | BuiltElsewhere | Failure], outcome: Compiled | BuiltElsewhere | Failure) -> None:
     with suppress(InvalidStateError):  # cancelled in the meantime: nobody waits for it
         ended.set_result(outcome)
 
 
-def _fail(ended: Future[Compiled | Failure], error: BaseException) -> None:
+def _fail(ended: Future[Compiled | BuiltElsewhere | Failure], error: BaseException) -> None:
     with suppress(InvalidStateError):
         ended.set_exception(error)

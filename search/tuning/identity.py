@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-
 from fusetune.wire.artifact import KernelArtifact
 
 KernelId = tuple[str, str]
@@ -12,7 +9,5 @@ KernelId = tuple[str, str]
 
 
 def kernel_id(artifact: KernelArtifact) -> KernelId:
-    """The hash of the code, and one of how it is launched: grid, memory, arguments, tensor maps, scratch."""
-    launch = artifact.model_dump(mode="json", include={"launches", "scratch"})
-    text = json.dumps(launch, sort_keys=True, separators=(",", ":"))
-    return artifact.code_hash, hashlib.sha256(text.encode()).hexdigest()
+    """The hash of the code, and one of how it is launched."""
+    return artifact.code_hash, artifact.launch_hash

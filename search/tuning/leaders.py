@@ -14,7 +14,7 @@ from itertools import chain
 import numpy as np
 
 from fusetune.wire.artifact import Evidence, KernelArtifact, Timing
-from search.measure.device import Effort, MeasuringDevice
+from search.measure.device import Effort, MeasureResult, MeasuringDevice
 from search.tuning.ending import with_figures
 from search.tuning.trial import Trial, TrialState
 
@@ -105,12 +105,14 @@ def served_first(leaders: Sequence[Leader]) -> list[Leader]:
 class Finals:
     """Finds the winner among measured trials. `record` keeps a trial whose figures or state have changed.
 
-    `artifact_of` gives the artifact of a trial, None if it can no longer be built.
+    `artifact_of` gives the artifact of a trial, None if it can no longer be built. `asked`: the trials that the device
+    was asked for, in order: if it is lost, the last of them was in its hand.
     """
 
     device: MeasuringDevice
     artifact_of: Callable[[Trial], KernelArtifact | None]
     record: Callable[[Trial], None]
+    asked: list[Trial] = field(default_factory=list)
 
     def run(self, ranking: Sequence[Trial], leaders: int, rounds: int, goes_on: Callable[[], bool]) -> Winner | None:
         """The winner of `ranking` (fastest first), or None if none of it is right on all input sets.
@@ -150,7 +152,7 @@ class Finals:
             if len(running) <= 1 or not goes_on():
                 break
             for leader in running:
-                result = self.device.measure(leader.artifact, Effort.LEADER)
+                result = self._measured(leader, Effort.LEADER)
                 if result.state is TrialState.MEASURED and result.timing is not None:
                     leader.turns.append(result.timing)
                 else:
@@ -163,7 +165,7 @@ class Finals:
 
     def _verified(self, leader: Leader) -> KernelArtifact | None:
         """The artifact with its evidence, if it is right on all input sets; otherwise the trial says why not."""
-        result = self.device.measure(leader.artifact, Effort.ALL_SETS)
+        result = self._measured(leader, Effort.ALL_SETS)
         timing = leader.timing or result.timing
         if result.verification is None or timing is None or result.state is not TrialState.MEASURED:
             self._change(leader, with_figures(leader.trial, result))
@@ -174,6 +176,10 @@ class Finals:
         return leader.artifact.model_copy(
             update={"evidence": evidence, "verification": result.verification, "timing": timing}
         )
+
+    def _measured(self, leader: Leader, effort: Effort) -> MeasureResult:
+        self.asked.append(leader.trial)
+        return self.device.measure(leader.artifact, effort)
 
     def _change(self, leader: Leader, trial: Trial) -> None:
         leader.trial = trial

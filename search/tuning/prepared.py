@@ -175,6 +175,8 @@ def prepared_before(folder: Path, fusion: Fusion) -> list[Candidate]:
 class PreparedBuilds:
     """A folder's artifacts as the tuner's `Builds`: nothing is compiled, and what an older verifier proved is not."""
 
+    elsewhere = 0
+
     def __init__(self, folder: Path, prepared: Prepared) -> None:
         self._folder = folder
         self._by_candidate = {one.candidate: one for one in prepared.candidates}

@@ -134,7 +134,7 @@ class Timeline:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """While this lasts the measuring child works on a kernel."""
+        """While this lasts the measuring child works on a kernel: of several GPUs the first."""
         begun = time.monotonic()
         try:
             yield

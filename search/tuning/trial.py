@@ -27,7 +27,14 @@ class TrialState(StrEnum):
     DUPLICATE = "duplicate"
     VERIFIED = "verified"
     MEASURED = "measured"
+    COMPILED = "compiled"
+    """By a worker without the GPU: neither verified nor timed."""
     CANCELLED = "cancelled"
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it was found out what the candidate is worth, or that it is worth nothing."""
+        return self not in (TrialState.COMPILED, TrialState.CANCELLED)
 
     @property
     def is_failure(self) -> bool:

@@ -18,9 +18,11 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import spread
+from search.tuning.elsewhere import Elsewhere, NoWhere, SharedBuilds
 from search.tuning.first import FirstKernel
 from search.tuning.history import History, begun_from, starts
 from search.tuning.journal import TrialLog
+from search.tuning.lanes import Gpu
 from search.tuning.progress import Progress
 from search.tuning.samplers.guided import GuidedSampler
 from search.tuning.stopping import Stopping, StopRules
@@ -37,6 +39,9 @@ _RANKING_S, _RANKING_MOST = 3.0, 0.25
 """Seconds that it may take of short budgets as well, up to this share: inputs and references are made meanwhile."""
 
 _MAX_COMPILERS = 12
+
+_AHEAD = 4
+"""Kernels beyond those that are being compiled that wait for the GPU."""
 
 
 def compilers() -> int:
@@ -65,6 +70,8 @@ def tune_on(
     early: FirstKernel | None = None,
     enough: Callable[[], StopRules] = StopRules,
     history: History | None = None,
+    others: Sequence[MeasuringDevice] = (),
+    elsewhere: Elsewhere | None = None,
 ) -> SearchOutcome:
     """Search `plan` on `gpu` and settle the winner, going on from the trials in `log`.
 
@@ -72,7 +79,8 @@ def tune_on(
     once a kernel was measured: nobody shall wait for it who wants a kernel. `first`: candidates that are tried before
     what the ranking has, those that were proven in the emulator when there was no such GPU. `timeline`: where all of it
     is told. `early`: who may want the first kernel that can be served. `enough`: when the search ends early.
-    `history`: what it begins with, behind `first`.
+    `history`: what it begins with, behind `first`. `others`: more GPUs of this host of the same kind; `elsewhere`: what
+    other hosts have. They measure and build too; leaders are settled on one GPU, `gpu` unless it is lost.
     Raises Unsupported if the plan has no legal point, DeviceLost if the GPU itself does not work.
     """
     timeline = timeline or Timeline()
@@ -90,27 +98,38 @@ def tune_on(
         warm = [] if history is None else starts(history.alike(plan.fusion, gpu.card), spaces)
         if warm and progress is not None:
             progress.note(begun_from(warm))
-        opener = stack.enter_context(ThreadPoolExecutor(1))  # inputs and reference are made while kernels are
+        opener = stack.enter_context(
+            ThreadPoolExecutor(1 + len(others))
+        )  # inputs and reference are made while kernels are
         opened = opener.submit(gpu.device.open, plan.fusion)
+        coming = [Gpu(device, opener.submit(device.open, plan.fusion)) for device in others]
+        hosts = elsewhere or NoWhere()
         with timeline.span(SearchStage.RANKING):
             ranking = plan.ranking(drafts.foresee, RANKED_POINTS, seed, _ranking_s(budget), is_stopped=is_stopped)
         if early is not None and ranking:
             early.best_predicted_us = ranking[0].predicted_us
         floor = floor_us(plan.fusion, gpu.card)
+        builder = Builder(drafts, pool, plan.arch.name, refiner(gpu.card), timeline)
+
+        def joining() -> list[Gpu]:
+            came, coming[:] = [*coming, *map(Gpu, hosts.joined())], []
+            return came
+
         tuner = Tuner(
-            builds=Builder(drafts, pool, plan.arch.name, refiner(gpu.card), timeline),
+            builds=builder if elsewhere is None else SharedBuilds(builder, hosts, processes + _AHEAD),
             device=gpu.device,
             sampler=GuidedSampler(spaces, seed, [*first, *(one for _, one in warm), *spread(ranking)]),
             journal=log,
             budget=budget,
-            settings=SearchSettings(queue_depth=processes + 4, floor_us=floor),
+            settings=SearchSettings(queue_depth=processes + _AHEAD, floor_us=floor),
             progress=progress,
             is_stopped=is_stopped,
             timeline=timeline,
             first=early,
             stopping=Stopping(enough, floor, ranking),
-            beside=lambda: baseline(gpu.device),
+            beside=baseline,
             opened=opened,
+            joining=joining,
         )
         outcome = tuner.run()
         if compiling is None:

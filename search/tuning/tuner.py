@@ -1,27 +1,28 @@
 """The tuning loop: ask, build, measure, tell; every trial is in the journal when its end is known.
 
-Three things go on at once. Compilers work ahead of the GPU, the GPU measures one kernel at a time from a thread of this
-process (the work itself is in a child), and this thread asks the sampler and generates code in between.
+Three things go on at once. Compilers work ahead of the GPUs, each GPU measures one kernel at a time from a thread of
+this process (`lanes`; the work itself is in a child), and this thread asks the sampler and generates code in between.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from fusetune.wire.artifact import KernelArtifact
-from search.measure.device import Effort, MeasureResult, MeasuringDevice
+from search.measure.device import DeviceLost, MeasuringDevice
 from search.tuning.budget import Budget
 from search.tuning.build import Build
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.ending import WITHOUT_VERDICT, cancelled, duplicate, judged, unbuilt
+from search.tuning.ending import WITHOUT_VERDICT, cancelled, duplicate, judged, unbuilt, with_figures
 from search.tuning.failing import Failure
 from search.tuning.first import FirstKernel
 from search.tuning.identity import KernelId, kernel_id
 from search.tuning.journal import TrialLog
+from search.tuning.lanes import Gpu, Lane, Lanes, WaitingKernel, lost_with
 from search.tuning.leaders import Finals, Winner
 from search.tuning.progress import Progress, Silent, Snapshot, failure_counts
 from search.tuning.samplers.protocol import Sampler
@@ -56,6 +57,11 @@ class Builds(Protocol):
         """The artifact, or why there is none."""
         ...
 
+    @property
+    def elsewhere(self) -> int:
+        """How many other hosts can have in hand at a time, beside what this one makes."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
@@ -81,17 +87,9 @@ class SearchOutcome:
     ended: Ending
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
-    """A compiled candidate that waits for the device, or for an equal kernel that does."""
-
-    build: Build
-    artifact: KernelArtifact
-    id: KernelId
-
-
 class Tuner:
-    """One tuning on one device. `run` is called once; another tuner on the same journal goes on where it stopped.
+    """One tuning on one device, and on those that `joining` gives as they come. `run` is called once; another tuner on
+    the same journal goes on where it stopped.
 
     `beside` is other work for the device, done once, as soon as a kernel has been measured and nobody waits for the
     first one; at the end of the search if that never happens. `opened`: the opening of the device, while which kernels
@@ -111,11 +109,11 @@ class Tuner:
         timeline: Timeline | None = None,
         first: FirstKernel | None = None,
         stopping: Stopping | None = None,
-        beside: Callable[[], None] = lambda: None,
+        beside: Callable[[MeasuringDevice], None] = lambda device: None,
         opened: Future[None] | None = None,
+        joining: Callable[[], Sequence[Gpu]] = tuple,
     ) -> None:
         self._builds = builds
-        self._device = device
         self._sampler = sampler
         self._journal = journal
         self._budget = budget
@@ -126,16 +124,14 @@ class Tuner:
         self._first = first
         self._stopping = stopping
         self._enough: EnoughReason | None = None
-        self._beside: Callable[[], None] | None = beside
-        self._done_beside: Future[None] | None = None
-        self._opened = opened
+        self._beside: Callable[[MeasuringDevice], None] | None = beside
+        self._done_beside: tuple[Lane, Future[None]] | None = None
+        self._lanes = Lanes(Gpu(device, opened), joining, self._timeline, self._progress.note)
         self._first_s: float | None = None
-        self._finals = Finals(device, self._artifact_of, self._record)
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
-        self._ready: deque[_Kernel] = deque()
-        self._twins: list[_Kernel] = []
-        self._measuring: tuple[_Kernel, Future[MeasureResult]] | None = None
+        self._ready: deque[WaitingKernel] = deque()
+        self._twins: list[WaitingKernel] = []
         self._judged: dict[KernelId, Trial] = {}
         self._artifacts: dict[int, KernelArtifact] = {}
         self._is_exhausted = False
@@ -150,20 +146,20 @@ class Tuner:
         """
         self._resume()
         rounds = self._settings.rounds
-        with ThreadPoolExecutor(1, thread_name_prefix="measure") as gpu:
+        with self._lanes:
             try:
-                self._search(gpu)
+                self._search()
                 ended: Ending = self._enough or ("exhausted" if self._is_exhausted else "budget")
                 if self._is_stopped():
                     ended = "stopped"
             except KeyboardInterrupt:
                 ended, rounds = "interrupted", 0
                 self._progress.note("Interrupted: the best kernel is verified now. Ctrl-C again leaves at once.")
-            self._wind_down(gpu)
+            self._wind_down()
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
         with self._timeline.span(SearchStage.FINALS), self._timeline.measuring():
-            winner = self._finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
+            winner = self._settled(rounds)
         self._show("done")
         return SearchOutcome(winner, self._journal.trials, ended)
 
@@ -181,15 +177,14 @@ class Tuner:
             if trial.code_hash and trial.launch_hash and trial.state is not TrialState.DUPLICATE:
                 self._judged[trial.code_hash, trial.launch_hash] = trial
 
-    def _search(self, gpu: ThreadPoolExecutor) -> None:
+    def _search(self) -> None:
         while self._budget.left_s > self._keep_s and not self._is_stopped() and not self._has_enough():
             self._collect_compiled()
-            self._feed_device(gpu)
+            self._feed_devices()
             self._feed_compilers()
             self._show("searching")
             pending: list[Future[Any]] = [build.compiled for build in self._compiling if build.compiled is not None]
-            if self._measuring is not None:
-                pending.append(self._measuring[1])
+            pending += self._lanes.pending
             if not pending and not self._compiling and not self._may_ask():
                 return
             wait(pending, timeout=min(_TICK_S, self._budget.left_s), return_when=FIRST_COMPLETED)
@@ -203,26 +198,32 @@ class Tuner:
 
     def _serve_first(self) -> None:
         """Verifies the fastest kernel so far on all input sets, where somebody wants the first that may be served."""
-        if self._first is None or self._measuring is not None or not self._first.is_open:
+        lane = self._lanes.first
+        if self._first is None or lane.under_way is not None or not self._first.is_open:
             return
+        finals = self._finals_on(lane)
         with self._timeline.span(SearchStage.FIRST), self._timeline.measuring():
-            self._first.offer((trial for trial in self._ranking() if trial.number in self._artifacts), self._finals)
+            try:
+                self._first.offer((trial for trial in self._ranking() if trial.number in self._artifacts), finals)
+            except DeviceLost as error:
+                self._lose(lane, error, finals)
 
     def _may_ask(self) -> bool:
-        under_way = len(self._compiling) + len(self._ready) + len(self._twins) + (self._measuring is not None)
-        done = sum(trial.state is not TrialState.CANCELLED for trial in self._journal.trials)
+        under_way = len(self._compiling) + len(self._ready) + len(self._twins) + len(self._lanes.under_way)
+        done = sum(trial.state.is_tried for trial in self._journal.trials)
         return not self._is_exhausted and self._budget.allows(done + under_way, self._keep_s)
 
     def _feed_compilers(self) -> None:
-        """Ask for candidates while the queue ahead of the GPU has room; but an idle GPU comes before a full queue."""
-        while len(self._compiling) + len(self._ready) < self._settings.queue_depth and self._may_ask():
+        """Ask for candidates while the queue ahead of the GPUs has room; but an idle GPU comes before a full queue."""
+        depth = self._settings.queue_depth + self._lanes.count - 1 + self._builds.elsewhere
+        while len(self._compiling) + len(self._ready) < depth and self._may_ask():
             candidate = self._sampler.ask()
             if candidate is None:
                 self._is_exhausted = True
                 return
             self._compiling.append(self._builds.start(self._next_number, candidate))
             self._next_number += 1
-            if self._measuring is None and any(build.is_ready for build in self._compiling):
+            if self._lanes.idle is not None and any(build.is_ready for build in self._compiling):
                 return
 
     def _collect_compiled(self) -> None:
@@ -232,11 +233,11 @@ class Tuner:
             if isinstance(artifact, Failure):
                 self._end(unbuilt(build, artifact))
             else:
-                self._admit(_Kernel(build, artifact, kernel_id(artifact)))
+                self._admit(WaitingKernel(build, artifact, kernel_id(artifact)))
 
-    def _admit(self, kernel: _Kernel) -> None:
+    def _admit(self, kernel: WaitingKernel) -> None:
         """Queue a kernel for the device, unless an equal one was judged or is about to be."""
-        ahead = {other.id for other in self._ready} | ({self._measuring[0].id} if self._measuring else set())
+        ahead = {other.id for other in (*self._ready, *self._lanes.under_way)}
         if kernel.id in self._judged:
             first = self._judged[kernel.id]
             self._end(duplicate(kernel.build, kernel.artifact, first.number, first.median_us))
@@ -245,43 +246,36 @@ class Tuner:
         else:
             self._ready.append(kernel)
 
-    def _feed_device(self, gpu: ThreadPoolExecutor) -> None:
+    def _feed_devices(self) -> None:
         if self._beside is not None and self._artifacts and not (self._first is not None and self._first.is_open):
-            self._do_beside(gpu)
-        if self._measuring is None and self._ready:
-            kernel = self._ready.popleft()
-            self._measuring = (kernel, gpu.submit(self._measured, kernel.artifact))
+            self._do_beside()
+        self._lanes.join()
+        while self._ready and (lane := self._lanes.idle) is not None:
+            lane.start(self._ready.popleft())
 
-    def _wait_for_device(self) -> None:
-        if self._opened is not None:
-            self._opened.result()
-
-    def _do_beside(self, gpu: ThreadPoolExecutor) -> None:
+    def _do_beside(self) -> None:
         work, self._beside = self._beside, None
         if work is not None:
-            self._done_beside = gpu.submit(self._timeline.measuring()(work))
-
-    def _measured(self, artifact: KernelArtifact) -> MeasureResult:
-        """Runs in the thread that waits for the device."""
-        self._wait_for_device()
-        with self._timeline.measuring():
-            return self._device.measure(artifact, Effort.SCREEN)
+            lane = self._lanes.first
+            self._done_beside = lane, lane.submit(lambda: work(lane.device))
 
     def _collect_measured(self) -> None:
-        if self._measuring is None or not self._measuring[1].done():
-            return
-        (kernel, future), self._measuring = self._measuring, None
-        trial = judged(kernel.build, kernel.artifact, future.result())
-        if trial.state is TrialState.MEASURED and self._first_s is None:
-            self._first_s = self._budget.elapsed_s
-        self._end(trial)
-        if trial.state not in WITHOUT_VERDICT:
-            self._judged[kernel.id] = trial
-            self._keep_artifact(trial, kernel.artifact)
-        twins = [twin for twin in self._twins if twin.id == kernel.id]
-        self._twins = [twin for twin in self._twins if twin.id != kernel.id]
-        for twin in twins:
-            self._admit(twin)
+        for measured in self._lanes.collect():
+            kernel = measured.kernel
+            if measured.result is None:
+                self._ready.appendleft(kernel)
+                continue
+            trial = judged(kernel.build, kernel.artifact, measured.result)
+            if trial.state is TrialState.MEASURED and self._first_s is None:
+                self._first_s = self._budget.elapsed_s
+            self._end(trial)
+            if trial.state not in WITHOUT_VERDICT:
+                self._judged[kernel.id] = trial
+                self._keep_artifact(trial, kernel.artifact)
+            twins = [twin for twin in self._twins if twin.id == kernel.id]
+            self._twins = [twin for twin in self._twins if twin.id != kernel.id]
+            for twin in twins:
+                self._admit(twin)
 
     def _end(self, trial: Trial) -> None:
         self._record(trial)
@@ -291,23 +285,57 @@ class Tuner:
         self._journal.record(trial)
         self._show("settling the leaders" if self._budget.left_s <= self._keep_s else "searching")
 
-    def _wind_down(self, gpu: ThreadPoolExecutor) -> None:
-        """Let the running measurement end (the device bounds it), cancel what has not reached the device."""
+    def _wind_down(self) -> None:
+        """Let running measurements end (the device bounds them), cancel what has not reached a device."""
         if not self._is_stopped():
-            self._wait_for_device()
-            self._do_beside(gpu)
-        if self._measuring is not None:
-            wait([self._measuring[1]])
-            self._collect_measured()
-        for build in [*self._compiling, *(kernel.build for kernel in (*self._ready, *self._twins))]:
+            self._beside_at_last()
+        self._lanes.wind_down()
+        self._collect_measured()
+        left = (*self._ready, *self._twins, *self._lanes.given_up())
+        for build in [*self._compiling, *(kernel.build for kernel in left)]:
             build.cancel()
             self._end(cancelled(build))
         self._compiling, self._twins = [], []
         self._ready.clear()
         if self._done_beside is not None:
-            self._done_beside.result()
+            lane, done = self._done_beside
+            try:
+                done.result()
+            except DeviceLost as error:
+                self._lanes.lose(lane, error)
+
+    def _beside_at_last(self) -> None:
+        """What nothing was measured before, on the first GPU that can be opened."""
+        while True:
+            lane = self._lanes.first
+            try:
+                lane.wait_open()
+            except DeviceLost as error:
+                self._lanes.lose(lane, error)
+            else:
+                self._do_beside()
+                return
 
     # The leaders ----------------------------------------------------------------------------------------------------
+
+    def _settled(self, rounds: int) -> Winner | None:
+        """The winner, by one GPU; by the next one where that is lost."""
+        while True:
+            lane = self._lanes.first
+            finals = self._finals_on(lane)
+            try:
+                return finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
+            except DeviceLost as error:
+                self._lose(lane, error, finals)
+
+    def _finals_on(self, lane: Lane) -> Finals:
+        return Finals(lane.device, self._artifact_of, self._record)
+
+    def _lose(self, lane: Lane, error: DeviceLost, finals: Finals) -> None:
+        """What the GPU had in hand goes with it. Raises `error` if it was the last."""
+        self._lanes.lose(lane, error)
+        if finals.asked:
+            self._record(with_figures(finals.asked[-1], lost_with(error)))
 
     def _ranking(self) -> list[Trial]:
         """Measured trials, the fastest first; duplicates are no kernels of their own."""

@@ -12,19 +12,19 @@ from hashlib import sha256
 
 from compiler.arch import READ_FACTS, Card, arch_named, card_like
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from compiler.wire import trace_to_json
 from fusetune.wire.artifact import KernelArtifact
 from search.cost.roofline import floor_us
 from search.space.schedulers import schedulers_for
 from service.ci.folder import LockSubject
-from service.ci.lock import LockEntry
+from service.ci.lock import CiEntry
 
 _ROUNDING = 1e-9
 """Relative: a floor is the same sum wherever it is worked out."""
 
 
-def strangers(subject: LockSubject, entry: LockEntry, built: KernelArtifact) -> tuple[str, ...]:
+def strangers(subject: LockSubject, entry: CiEntry, built: KernelArtifact) -> tuple[str, ...]:
     """Every field that does not follow from the rest, by name; none for an entry of another generator.
 
     `built` is the kernel of the entry's schedule.
@@ -32,7 +32,7 @@ def strangers(subject: LockSubject, entry: LockEntry, built: KernelArtifact) -> 
     return tuple(_strangers(subject, entry, built)) if entry.generator == GENERATOR else ()
 
 
-def _strangers(subject: LockSubject, entry: LockEntry, built: KernelArtifact) -> Iterator[str]:
+def _strangers(subject: LockSubject, entry: CiEntry, built: KernelArtifact) -> Iterator[str]:
     if entry.source_sha256 != sha256(built.source.encode()).hexdigest():
         yield "source_sha256: the locked schedule has another source, and the same generator made both"
     try:
@@ -46,7 +46,7 @@ def _strangers(subject: LockSubject, entry: LockEntry, built: KernelArtifact) ->
     yield from _of_candidate(subject, entry, card)
 
 
-def _of_candidate(subject: LockSubject, entry: LockEntry, card: Card) -> Iterator[str]:
+def _of_candidate(subject: LockSubject, entry: CiEntry, card: Card) -> Iterator[str]:
     name = entry.candidate.scheduler
     scheduler = next((one for one in schedulers_for(subject.fusion, card) if one.name == name), None)
     if scheduler is None:
@@ -61,7 +61,7 @@ def _of_candidate(subject: LockSubject, entry: LockEntry, card: Card) -> Iterato
         yield f"candidate.point: {name} makes another schedule of it than the locked trace"
 
 
-def _card_of(entry: LockEntry) -> Card:
+def _card_of(entry: CiEntry) -> Card:
     """The card with the facts of the lock. Raises Unsupported for one that nothing is compiled for."""
     facts = {name: getattr(entry.card, name) for name in READ_FACTS}
     return card_like(entry.card.name, arch_named(entry.card.arch).capability, facts)

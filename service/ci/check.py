@@ -18,7 +18,7 @@ from search.tuning.identity import kernel_id
 from search.tuning.trial import TrialState
 from service.ci.belonging import strangers
 from service.ci.folder import LockSubject
-from service.ci.lock import LockedEvidence, LockEntry
+from service.ci.lock import CiEntry, CiEvidence
 from service.ci.verdict import CiVerdict, Status
 
 SECOND_LOOKS = 2
@@ -36,7 +36,7 @@ class Rebuild:
     failure: str = ""
 
     @classmethod
-    def start(cls, subject: LockSubject, entry: LockEntry, compiler: Compiler) -> Rebuild:
+    def start(cls, subject: LockSubject, entry: CiEntry, compiler: Compiler) -> Rebuild:
         """Replays the schedule and queues the compile. Does not wait."""
         arch = arch_named(entry.card.arch)
         try:
@@ -63,7 +63,7 @@ class Change:
     note: tuple[str, ...] = ()
 
 
-def change_of(entry: LockEntry, built: KernelArtifact) -> Change:
+def change_of(entry: CiEntry, built: KernelArtifact) -> Change:
     """Compares source, machine code and launch, and says what generator and NVRTC made each."""
     code_hash, launch_hash = kernel_id(built)
     source_hash = sha256(built.source.encode()).hexdigest()
@@ -80,7 +80,7 @@ def change_of(entry: LockEntry, built: KernelArtifact) -> Change:
     return Change()
 
 
-def check_built(subject: LockSubject, entry: LockEntry, built: KernelArtifact) -> CiVerdict:
+def check_built(subject: LockSubject, entry: CiEntry, built: KernelArtifact) -> CiVerdict:
     """The verdict on a rebuilt kernel where its GPU is not at hand."""
     change, foreign = change_of(entry, built), strangers(subject, entry, built)
     if change.code:
@@ -92,7 +92,7 @@ def check_built(subject: LockSubject, entry: LockEntry, built: KernelArtifact) -
 
 
 def check_run(
-    subject: LockSubject, entry: LockEntry, built: KernelArtifact, device: MeasuringDevice, tolerance: float
+    subject: LockSubject, entry: CiEntry, built: KernelArtifact, device: MeasuringDevice, tolerance: float
 ) -> CiVerdict:
     """The verdict on a rebuilt kernel on its GPU: verified on all input sets, then timed.
 
@@ -120,12 +120,12 @@ def check_run(
     return _verdict(subject, entry, Status.OK, f"{right}; {pace}", (*proof, *change.note), measured_us)
 
 
-def _proven(entry: LockEntry) -> tuple[LockEntry, tuple[str, ...]]:
+def _proven(entry: CiEntry) -> tuple[CiEntry, tuple[str, ...]]:
     """The entry of a kernel that was just proven, and what to say of it if an older verifier had proven it before."""
     if not entry.is_outdated:
         return entry, ()
     text = f"proven again: by verifier {entry.evidence.verifier} in the lock, now by {VERIFIER}; --update writes that"
-    return entry.model_copy(update={"evidence": LockedEvidence(verifier=VERIFIER)}), (text,)
+    return entry.model_copy(update={"evidence": CiEvidence(verifier=VERIFIER)}), (text,)
 
 
 def _run(built: KernelArtifact, device: MeasuringDevice, limit_us: float) -> tuple[MeasureResult, float | None]:
@@ -147,7 +147,7 @@ def _differs(what: str, locked: str, now: str) -> list[str]:
 
 def _verdict(
     subject: LockSubject,
-    entry: LockEntry,
+    entry: CiEntry,
     status: Status,
     message: str,
     details: Sequence[str],

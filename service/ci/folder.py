@@ -14,7 +14,7 @@ from fusetune.wire.binding import Binding
 from fusetune.wire.problems import InvalidDocument
 from fusetune.wire.symbols import symbols_of
 from search.cli.load import Named, load_many
-from service.ci.lock import Lock
+from service.ci.lock import CiLock
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Folder:
         return frozenset(one.name for one in self.all)
 
 
-def read_folder(folder: Path, sizes: Mapping[str, int], lock: Lock, lock_file: Path) -> Folder:
+def read_folder(folder: Path, sizes: Mapping[str, int], lock: CiLock, lock_file: Path) -> Folder:
     """The fusions of `folder`, its `*.json` but the lock. A symbol without a size in `sizes` keeps that of the lock.
 
     Raises UsageFault for a folder without fusions, for two of one name, and for a size of a symbol that none has.

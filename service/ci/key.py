@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fusetune.wire.binding import Binding
 from search.measure.device import TIMING_POLICY
 from service.ci.folder import LockSubject
-from service.ci.lock import LockEntry
+from service.ci.lock import CiEntry
 
 _HASH_CHARS = 12
 """Of a hash, enough to tell two apart in a message."""
@@ -23,12 +23,12 @@ class Key:
     policy: str = TIMING_POLICY
 
 
-def differences(entry: LockEntry, key: Key) -> tuple[str, ...]:
+def differences(entry: CiEntry, key: Key) -> tuple[str, ...]:
     """Every part of the key that differs: the field, the lock's value, the value found. None: the entry is a hit."""
     return tuple(_differences(entry, key))
 
 
-def _differences(entry: LockEntry, key: Key) -> Iterator[str]:
+def _differences(entry: CiEntry, key: Key) -> Iterator[str]:
     fusion = key.subject.fusion
     if entry.fingerprint != fusion.fingerprint:
         yield (
@@ -43,7 +43,7 @@ def _differences(entry: LockEntry, key: Key) -> Iterator[str]:
         yield f"policy: the lock has {entry.policy}, this version times by {key.policy}"
 
 
-def _binding_differences(entry: LockEntry, subject: LockSubject) -> Iterator[str]:
+def _binding_differences(entry: CiEntry, subject: LockSubject) -> Iterator[str]:
     found = [*_size_differences(entry.binding, subject.binding), *_layout_differences(entry.binding, subject)]
     if found or entry.fingerprint != subject.fusion.fingerprint:
         yield from found

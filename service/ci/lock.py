@@ -1,18 +1,18 @@
-"""The lock file (`fusetune.lock/1`): for each fusion of a folder the kernel that was verified and measured.
+"""What `service ci` asks of a lock file (`fusetune.wire.lock`): its kernels were verified and measured on a GPU, and
+can be built again.
 
 An entry is whole in itself: its key (fingerprint, binding, card, policy), the schedule from which the kernel is built
-again, hashes that say whether it came out the same, and what was measured. The text is sorted and indented, so that a
-change of one kernel is a change of its own lines.
+again, hashes that say whether it came out the same, and what was measured.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from compiler.arch import Card, arch_named
 from compiler.errors import CompilerError, InvalidFusion, UnknownArch, Unsupported
@@ -20,18 +20,12 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.pinned import formed_like
 from compiler.schedule.trace import Trace
 from compiler.wire import trace_from_json
-from fusetune.wire.artifact import Wire, is_proven_today
+from fusetune.wire import lock as wire
 from fusetune.wire.binding import Binding
+from fusetune.wire.lock import LockedCandidate, Microseconds, Text, UnusableLock, parse_lock
+from fusetune.wire.service import Hash
 from search.measure.device import CardFacts
 from search.tuning.prepared import is_file_name, write_whole
-
-FORMAT: Literal["fusetune.lock/1"] = "fusetune.lock/1"
-_SHOWN_FAULTS = 5
-_LINE_CHARS = 120
-
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Text = Annotated[str, Field(min_length=1, max_length=200)]
-Microseconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class LockError(CompilerError):
@@ -47,20 +41,11 @@ class LockError(CompilerError):
         return "\n".join((*(f"{self.path}: {reason}" for reason in self.reasons), f"{self.path}: {fix}"))
 
 
-class LockedCard(Wire):
-    """The card that a kernel was measured on, as it said of itself. `arch` is the compile target."""
-
-    name: Text
-    arch: Text
-    sm_count: int
-    max_sm_clock_mhz: int
-    max_memory_clock_mhz: int
-    memory_bytes: int
-    l2_bytes: int
-    power_w: int
+class CiCard(wire.LockedCard):
+    """The card that a kernel was measured on, as it said of itself."""
 
     @classmethod
-    def of(cls, card: Card) -> LockedCard:
+    def of(cls, card: Card) -> Self:
         """The card's key facts."""
         facts = {name: getattr(card, name) for name in cls.model_fields if name != "arch"}
         return cls(**facts, arch=card.arch.name)
@@ -76,51 +61,27 @@ class LockedCard(Wire):
         ]
 
 
-class LockedEvidence(Wire):
-    """What an entry stands on: nothing less is ever written. `verifier` is the number of what proved the kernel."""
+class CiEvidence(wire.LockedEvidence):
+    """Nothing less is taken here: what was never on a GPU is no measure of one."""
 
     correct: Literal["verified_on_gpu"] = "verified_on_gpu"
     time: Literal["measured"] = "measured"
-    verifier: int = 1
 
 
-class LockedCandidate(Wire):
-    """The point of a scheduler's space that won."""
+class CiEntry(wire.LockEntry):
+    """A locked kernel that can be built, verified and timed again."""
 
-    scheduler: Text
-    point: dict[str, int | float | str | bool]
-
-
-class LockEntry(Wire):
-    """A locked kernel. Times in microseconds as measured; `floor_us` is the least that the card allows.
-
-    `binding` is written out: a size for every symbol, strides in elements and alignment for every input.
-    `generator`, `nvrtc` and `driver` are the conditions it was made under, no part of the key.
-    """
-
-    fingerprint: Hash
-    binding_hash: Hash
     binding: Binding
-    card: LockedCard
-    policy: Text
-    generator: Text
-    nvrtc: Text
+    card: CiCard
     driver: Text
     candidate: LockedCandidate
     trace: dict[str, Any]
     source_sha256: Hash
-    code_hash: Hash
-    launch_hash: Hash
-    evidence: LockedEvidence
+    evidence: CiEvidence
     median_us: Microseconds
     p10_us: Microseconds
     p90_us: Microseconds
     floor_us: Microseconds
-
-    @property
-    def is_outdated(self) -> bool:
-        """Whether an older verifier proved the kernel: it may be wrong."""
-        return not is_proven_today(self.evidence.verifier)
 
     def schedule(self, fusion: Fusion) -> Trace:
         """The locked steps, for the fusion of the file. Raises InvalidFusion or Unsupported."""
@@ -131,86 +92,41 @@ class LockEntry(Wire):
         return replace(locked, fusion=formed)
 
 
-class Lock(Wire):
+class CiLock(wire.Lock):
     """A lock file: entries by the name of the fusion's file, without `.json`, or of the case of a suite."""
 
-    format: Literal["fusetune.lock/1"] = FORMAT
-    fusions: dict[str, LockEntry] = Field(default={})
-
-    def to_json(self) -> str:
-        """The text of the file: equal locks give equal bytes."""
-        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return _pretty(data) + "\n"
+    fusions: Mapping[str, CiEntry] = Field(default={})
 
 
-def _pretty(value: Any, indent: str = "") -> str:
-    """JSON with sorted names. What fits stands on one line, so that a step of a schedule, or a shape, is one line."""
-    line = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    if len(indent) + len(line) <= _LINE_CHARS or not isinstance(value, dict | list):
-        return line
-    deeper = indent + " "
-    if isinstance(value, list):
-        items = [_pretty(item, deeper) for item in value]
-    else:
-        items = [f"{json.dumps(name, ensure_ascii=False)}: {_pretty(value[name], deeper)}" for name in sorted(value)]
-    opening, closing = "[]" if isinstance(value, list) else "{}"
-    return "\n".join((opening, ",\n".join(f"{deeper}{item}" for item in items), f"{indent}{closing}"))
-
-
-def read_lock(path: Path) -> Lock | None:
+def read_lock(path: Path) -> CiLock | None:
     """The lock at `path`, None if there is no such file.
 
     Raises LockError for a file that cannot be read, is no lock, or has an entry that contradicts itself.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        json.loads(text, object_pairs_hook=_refuse_twins)
-        lock = Lock.model_validate_json(text)
+        lock = parse_lock(path.read_bytes(), CiLock)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise LockError(path, (f"cannot be read ({error.strerror}).",)) from None
-    except UnicodeDecodeError:
-        raise LockError(path, ("is not UTF-8 text.",)) from None
-    except ValidationError as error:
-        raise LockError(path, _reasons(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise LockError(path, (f"is damaged: {error}.",)) from None
+    except UnusableLock as error:
+        raise LockError(path, error.reasons) from None
     faults = tuple(fault for name, entry in lock.fusions.items() for fault in _contradictions(name, entry))
     if faults:
         raise LockError(path, faults)
     return lock
 
 
-def write_lock(path: Path, lock: Lock) -> None:
+def write_lock(path: Path, lock: CiLock) -> None:
     """Writes the lock whole: a reader, or a crash, sees the old file or the new one. Raises OSError."""
     write_whole(path, lock.to_json())
 
 
-def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A name that is there twice, as after a bad merge: readers would silently take the last."""
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"{name!r} is there twice in one object")
-    return dict(pairs)
-
-
-def _reasons(error: ValidationError) -> tuple[str, ...]:
-    faults = error.errors(include_url=False, include_input=False)
-    shown = [f"{'.'.join(map(str, fault['loc'])) or 'lock'}: {fault['msg']}." for fault in faults[:_SHOWN_FAULTS]]
-    left = len(faults) - len(shown)
-    return (*shown, *([f"{left} more faults."] if left else []))
-
-
-def _contradictions(name: str, entry: LockEntry) -> list[str]:
+def _contradictions(name: str, entry: CiEntry) -> list[str]:
     where = f"fusions.{name}"
     if not is_file_name(name):
         return [f"fusions: found {name!r}, expected the name of a fusion file."]
     faults: list[str] = []
-    if not entry.p10_us <= entry.median_us <= entry.p90_us:
-        found = f"{entry.median_us:g} beside p10_us {entry.p10_us:g} and p90_us {entry.p90_us:g}"
-        faults.append(f"{where}.median_us: found {found}, expected p10_us <= median_us <= p90_us.")
     try:
         arch_named(entry.card.arch)
         fusion = trace_from_json(entry.trace).fusion

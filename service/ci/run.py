@@ -21,7 +21,7 @@ from search.tuning.tune import compilers
 from service.ci.check import Rebuild, check_built, check_run
 from service.ci.folder import Folder, LockSubject, Unusable, read_folder
 from service.ci.key import Key, differences
-from service.ci.lock import Lock, LockEntry, read_lock, write_lock
+from service.ci.lock import CiEntry, CiLock, read_lock, write_lock
 from service.ci.tuning import tune
 from service.ci.verdict import RETUNED, CiReport, CiVerdict, Status
 
@@ -56,7 +56,7 @@ def run(job: CiRun, target: Target, console: Console) -> CiReport:
     """
     begun, started_at = time.monotonic(), datetime.now(UTC)
     before = read_lock(job.lock)
-    lock = before or Lock()
+    lock = before or CiLock()
     updating = job.update or before is None
     folder = read_folder(job.fusions, job.sizes, lock, job.lock)
     with CompilePool(compilers()) as pool:
@@ -64,7 +64,8 @@ def run(job: CiRun, target: Target, console: Console) -> CiReport:
     stale = sorted(lock.fusions.keys() - folder.names)
     drops = updating and not folder.unusable  # a suite that cannot be read may hold the names that seem gone
     kept = {} if drops else {name: lock.fusions[name] for name in stale}
-    after = Lock(fusions={**kept, **{v.name: v.entry for v in verdicts if v.entry is not None}})
+    entries = {**kept, **{v.name: v.entry for v in verdicts if v.entry is not None}}
+    after = lock if entries == lock.fusions else CiLock(fusions=entries)
     notes = [*_card_notes(target, after), *(_stale_note(name, drops) for name in stale)]
     notes += map(_unread_note, folder.unread)
     notes.append(_settle_lock(job, before, after, updating))
@@ -84,7 +85,7 @@ class _Run:
 
     job: CiRun
     target: Target
-    lock: Lock
+    lock: CiLock
     updating: bool
     pool: CompilePool
     console: Console
@@ -119,14 +120,14 @@ class _Run:
         except Unsupported as error:
             return CiVerdict(one.name, Status.UNUSABLE, str(error), (), entry, locked_us)
 
-    def _hit(self, subject: LockSubject, entry: LockEntry, rebuild: Rebuild) -> CiVerdict:
+    def _hit(self, subject: LockSubject, entry: CiEntry, rebuild: Rebuild) -> CiVerdict:
         verdict = self._checked(subject, entry, rebuild)
         if not (self.updating and verdict.status in RETUNED and isinstance(self.target, Attached)):
             return verdict
         before = f"before: {verdict.status}: {verdict.message}"
         return self._tuned(subject, self.target, entry, (before, *verdict.details), otherwise=verdict)
 
-    def _checked(self, subject: LockSubject, entry: LockEntry, rebuild: Rebuild) -> CiVerdict:
+    def _checked(self, subject: LockSubject, entry: CiEntry, rebuild: Rebuild) -> CiVerdict:
         built = rebuild.finish()
         if isinstance(built, str):
             first, *rest = built.splitlines()
@@ -135,7 +136,7 @@ class _Run:
             return check_built(subject, entry, built)
         return check_run(subject, entry, built, self.target.device, self.job.tolerance)
 
-    def _miss(self, subject: LockSubject, entry: LockEntry | None) -> CiVerdict:
+    def _miss(self, subject: LockSubject, entry: CiEntry | None) -> CiVerdict:
         """A fusion without an entry for its key: tuned if that is asked for and there is a GPU."""
         misses = self._misses(subject, entry) if entry else ("the lock has no entry of this name",)
         if not self.updating:
@@ -149,21 +150,21 @@ class _Run:
         self,
         subject: LockSubject,
         gpu: Attached,
-        entry: LockEntry | None,
+        entry: CiEntry | None,
         why: tuple[str, ...],
         otherwise: CiVerdict | None = None,
     ) -> CiVerdict:
         """The verdict on a tuning. Where it finds nothing the entry stays, and so does the verdict `otherwise`."""
         found = tune(subject, gpu, self.job.budget(), self.job.seed, self.console)
         locked_us = otherwise.locked_us if otherwise else None
-        if isinstance(found, LockEntry):
+        if isinstance(found, CiEntry):
             message = f"{found.median_us:.2f} us, right on all input sets"
             return CiVerdict(subject.name, Status.TUNED, message, why, found, locked_us, found.median_us)
         if otherwise is not None:
             return replace(otherwise, details=(*otherwise.details, f"tuning it again found no kernel: {found}"))
         return CiVerdict(subject.name, Status.NO_KERNEL, found, why, entry, locked_us)
 
-    def _misses(self, subject: LockSubject, entry: LockEntry) -> tuple[str, ...]:
+    def _misses(self, subject: LockSubject, entry: CiEntry) -> tuple[str, ...]:
         """Why the entry does not answer: the key differs, or its proof ends here, where there is no GPU for another.
 
         Without a GPU and without `--card` the lock's own card is meant.
@@ -175,12 +176,12 @@ class _Run:
         return found
 
 
-def _outdated(entry: LockEntry) -> str:
+def _outdated(entry: CiEntry) -> str:
     proven = f"the lock's kernel was proven by verifier {entry.evidence.verifier}, this version has {VERIFIER}"
     return f"verifier: {proven}, and without a GPU it is not proven again"
 
 
-def _settle_lock(job: CiRun, before: Lock | None, after: Lock, updating: bool) -> str:
+def _settle_lock(job: CiRun, before: CiLock | None, after: CiLock, updating: bool) -> str:
     """Writes the lock if it is to change; says what became of it."""
     if not updating or after == before:
         return f"{job.lock}: left as it is"
@@ -188,6 +189,8 @@ def _settle_lock(job: CiRun, before: Lock | None, after: Lock, updating: bool) -
         return f"{job.lock}: not written: there is no kernel to lock"
     write_lock(job.lock, after)
     written = f"written, {len(after.fusions)} {'entry' if len(after.fusions) == 1 else 'entries'}"
+    if before is not None and before.signature is not None:
+        written += ". Its signature was of the entries before and is gone: sign it anew"
     return f"{job.lock}: was not there; {written}. Commit it" if before is None else f"{job.lock}: {written}"
 
 
@@ -199,7 +202,7 @@ def _stale_note(name: str, drops: bool) -> str:
     return f"{name}: in the lock, but its file is gone; {'dropped' if drops else '--update drops it'}"
 
 
-def _card_notes(target: Target, lock: Lock) -> list[str]:
+def _card_notes(target: Target, lock: CiLock) -> list[str]:
     """Where the attached card is not quite the one that entries were measured on: it may explain a slower kernel."""
     if isinstance(target, Detached):
         return []

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from rich.console import Console
 
+from fusetune.wire.lock import LockedCandidate
 from search.cost.roofline import floor_us
 from search.tuning.attached import Attached
 from search.tuning.budget import Budget
@@ -16,7 +17,7 @@ from search.tuning.progress import failure_counts, progress_on
 from search.tuning.trial import Trial
 from search.tuning.tune import tune_on
 from service.ci.folder import LockSubject
-from service.ci.lock import LockedCandidate, LockedCard, LockedEvidence, LockEntry
+from service.ci.lock import CiCard, CiEntry, CiEvidence
 
 
 class TrialsInMemory:
@@ -33,7 +34,7 @@ class TrialsInMemory:
         self._trials[trial.number] = trial
 
 
-def tune(subject: LockSubject, gpu: Attached, budget: Budget, seed: int, console: Console) -> LockEntry | str:
+def tune(subject: LockSubject, gpu: Attached, budget: Budget, seed: int, console: Console) -> CiEntry | str:
     """The entry of the fastest kernel that is right on all input sets; or in words why none was found.
 
     Raises Unsupported if no scheduler takes the fusion, DeviceLost, and KeyboardInterrupt, whatever was found by then.
@@ -49,16 +50,16 @@ def tune(subject: LockSubject, gpu: Attached, budget: Budget, seed: int, console
     return _entry(subject, gpu, outcome.winner)
 
 
-def _entry(subject: LockSubject, gpu: Attached, winner: Winner) -> LockEntry:
+def _entry(subject: LockSubject, gpu: Attached, winner: Winner) -> CiEntry:
     kernel, trial = winner.artifact, winner.trial
     if kernel.timing is None or kernel.verification is None:
         raise AssertionError(f"{subject.name}: a winner without a timing or a proof")
     code_hash, launch_hash = kernel_id(kernel)
-    return LockEntry(
+    return CiEntry(
         fingerprint=subject.fusion.fingerprint,
         binding_hash=subject.fusion.binding_hash,
         binding=subject.binding,
-        card=LockedCard.of(gpu.card),
+        card=CiCard.of(gpu.card),
         policy=kernel.timing.policy,
         generator=kernel.conditions.generator,
         nvrtc=kernel.conditions.nvrtc,
@@ -68,7 +69,7 @@ def _entry(subject: LockSubject, gpu: Attached, winner: Winner) -> LockEntry:
         source_sha256=sha256(kernel.source.encode()).hexdigest(),
         code_hash=code_hash,
         launch_hash=launch_hash,
-        evidence=LockedEvidence(verifier=kernel.verification.verifier),
+        evidence=CiEvidence(verifier=kernel.verification.verifier),
         median_us=kernel.timing.median_us,
         p10_us=kernel.timing.p10_us,
         p90_us=kernel.timing.p90_us,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.ci.lock import LockEntry
+from service.ci.lock import CiEntry
 
 GOOD = 0
 BAD_KERNEL = 1
@@ -74,7 +74,7 @@ class CiVerdict:
     status: Status
     message: str = ""
     details: tuple[str, ...] = ()
-    entry: LockEntry | None = None
+    entry: CiEntry | None = None
     locked_us: float | None = None
     measured_us: float | None = None
     seconds: float = 0.0

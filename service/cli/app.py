@@ -19,6 +19,18 @@ COMMANDS = {
     "emulate": ("service.cli.emulate", "emulate", "Run a stored kernel on the CPU under a sanitizer."),
     "cards": ("service.cli.cards", "cards", "GPUs: attached here, known, and what the database has of each."),
     "db": ("service.cli.database", "db", "The database: upgrade, current, check."),
+    "delete": (
+        "service.cli.delete",
+        "delete",
+        "Take a kernel, or a fusion with all that is known of it, out for good.",
+    ),
+    "prune": ("service.cli.prune", "prune", "Take away what is kept for a time: code of replaced kernels, samples, …"),
+    "audit": ("service.cli.audit", "audit", "Who did what, the newest first."),
+    "signing": (
+        "service.cli.signing",
+        "signing",
+        "The key that kernels are signed with: create, public, sign, forget.",
+    ),
     "keys": ("service.cli.keys", "keys", "API keys: create, list, revoke."),
 }
 """Name: module, function or app in it, and its line in the list of commands."""

@@ -19,7 +19,7 @@ from service.db.engine import Database
 KernelId = Annotated[str, typer.Argument(help="Id of a kernel, as the dashboard and the API show it.", metavar="ID")]
 
 
-@reporting(kernels.DamagedArtifact)
+@reporting(kernels.DamagedArtifact, kernels.PrunedArtifact)
 @reports_kernel_faults
 @reports_faults
 def emulate(

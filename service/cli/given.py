@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,6 +20,15 @@ def settings_of(**options: Any) -> Settings:
         faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         fix = "Correct the option, or the variable FUSETUNE_NAME."
         raise UsageFault(f"The settings cannot be used: {faults}. {fix}") from None
+
+
+def actor() -> str:
+    """The user of this process, for the audit trail."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have a number only
+        user = str(os.getuid())
+    return f"command:{user}"[:120]
 
 
 def as_environment(**options: Any) -> dict[str, str]:

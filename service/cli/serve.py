@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import errno
-import signal
 import socket
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Literal
 
 import structlog
 import typer
-import uvicorn
 
 from compiler.arch import card_or_default
 from compiler.errors import UnknownCard
 from compiler.faults import UsageFault, reporting
-from service import log
-from service.app import create_app
+from service import crew, log
 from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
 from service.db.engine import PROMPT_MS, Database, DatabaseFault
-from service.db.migrate import ensure_ready
-from service.http1 import BoundedHttp
+from service.db.migrate import ensure_there
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import QueueUnavailable
+from service.server import answer
 from service.settings import Settings
 from service.supervisor import Supervisor
 
 news = structlog.get_logger("service")
-
-GRACE_S = 5
-"""How long a request that is being answered may take when the service stops."""
 
 BROKEN = 1
 """Exit code where the machine failed, not the options."""
@@ -54,6 +46,7 @@ def serve(
         str | None, typer.Option(help="The job queue's tables. Default: jobs.db in the data folder.", metavar="URL")
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Default: fusetune-data.", metavar="DIR")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes that answer. Default: 1.", min=1, max=64)] = None,
     worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also run a worker on this machine.")] = False,
     device: Annotated[
         Literal["auto", "fake", "none"] | None,
@@ -64,7 +57,7 @@ def serve(
 ) -> None:
     """Answer requests and show the dashboard. SIGTERM or Ctrl-C stops within seconds."""
     shared = {"database_url": database_url, "jobs_url": jobs_url, "data_dir": data_dir, "device": device, "card": card}
-    settings = settings_of(host=host, port=port, log_format=log_format, **shared)
+    settings = settings_of(host=host, port=port, workers=workers, log_format=log_format, **shared)
     log.configure(settings.log_format)
     with ExitStack() as stack:
         db = stack.enter_context(_database(settings))
@@ -80,7 +73,7 @@ def _database(settings: Settings) -> Database:
     try:
         with Database(settings.db_url) as patient:  # another process may be making the tables just now
             news.info("starting: the database", url=patient.url)
-            ensure_ready(patient)
+            ensure_there(patient)
         return Database(settings.db_url, busy_ms=PROMPT_MS)
     except DatabaseFault as error:
         raise UsageFault(str(error)) from None
@@ -126,60 +119,34 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _run(settings: Settings, db: Database, listener: socket.socket, supervisor: Supervisor | None) -> None:
-    app = create_app(settings, database=db)
-
-    def told_to_stop() -> None:
-        app.state.stopping.set()
-        if supervisor is not None:
-            supervisor.ask_to_stop()
-
     def started() -> None:
         typer.echo(f"fusetune serves {_url(listener)} (open it in a browser for the dashboard)")
         if supervisor is not None:
             supervisor.start()
 
-    config = uvicorn.Config(
-        app,
-        http=BoundedHttp,
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
-    )
-    # uvicorn raises the signal that stopped it once more at its end: it must find a handler that lets us finish.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _ignore)
-    server = _Server(config, started, told_to_stop)
+    def told_to_stop() -> None:
+        if supervisor is not None:
+            supervisor.ask_to_stop()
+
     try:
-        server.run([listener])
+        if settings.workers > 1:
+            crew.run(settings.workers, listener, _of(settings), started, told_to_stop)
+            has_begun = True
+        else:
+            has_begun = answer(settings, db, listener, started, told_to_stop)
     finally:
         if supervisor is not None:
             supervisor.stop()
-    if not server.started:
+    if not has_begun:
         raise typer.Exit(BROKEN)  # the log says why
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
-    pass
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, which says when it has started and when it was told to stop: open streams are ended by us."""
-
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None], told_to_stop: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_start = started
-        self._on_stop = told_to_stop
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        if self.started:
-            self._on_start()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._on_stop()
-        super().handle_exit(sig, frame)
+def _of(settings: Settings) -> dict[str, str]:
+    """The environment in which another process has the settings that options may have changed."""
+    return as_environment(
+        host=settings.host, port=settings.port, database_url=settings.db_url, jobs_url=settings.dbos_url,
+        data_dir=settings.data_dir, log_format=settings.log_format,
+    )  # fmt: skip
 
 
 def _url(listener: socket.socket) -> str:

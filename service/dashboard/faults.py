@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from service.auth import COOKIE
 from service.dashboard.guard import PAGE_HEADERS
 from service.dashboard.templating import logged_in, render
-from service.db.kernels import DamagedArtifact
+from service.db.kernels import DamagedArtifact, PrunedArtifact
 from service.db.pages import BadCursor
 from service.db.types import DamagedDocument
 from service.db.unready import is_disk_full
@@ -62,6 +62,8 @@ class PageRoute(APIRoute):
             except DamagedDocument as error:
                 detail = f"The page needs a row of the database that is damaged: {error}. Restore it from a backup."
                 response = fault_page(PageFault(500, "The database is damaged", detail))
+            except PrunedArtifact as error:
+                response = fault_page(PageFault(410, "The code of this kernel is not kept", _sentence(str(error))))
             except DamagedArtifact as error:
                 response = fault_page(PageFault(500, "This kernel is damaged", str(error)))
             for name, value in PAGE_HEADERS.items():
@@ -69,6 +71,10 @@ class PageRoute(APIRoute):
             return response
 
         return handle
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 _NO_DATABASE = PageFault(503, "The service is not ready", "Its database does not answer. Reload this page in a moment.")

@@ -7,12 +7,24 @@ that somebody has to remember to raise: whoever changes a row, by whatever way, 
 from __future__ import annotations
 
 from typing import Any
+from typing import cast as cast_type
 
-from sqlalchemy import JSON, Select, String, Text, and_, bindparam, case, cast, func, literal, null, select
+from sqlalchemy import JSON, Select, String, Text, and_, bindparam, case, cast, func, literal, null, or_, select
 from sqlalchemy.sql.elements import BindParameter, ColumnElement
 
 from service.db.kernels import ANSWERING, Key, parameter_type, wanted
-from service.db.models import ApiKeyRow, BaselineRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow, WorkerRow
+from service.db.models import (
+    ApiKeyRow,
+    ArtifactRow,
+    BaselineRow,
+    CardRow,
+    FusionRow,
+    KernelRow,
+    SignatureRow,
+    TrialRow,
+    TuningRow,
+    WorkerRow,
+)
 from service.db.types import Moment
 
 Facts = tuple[Any, ...]
@@ -77,6 +89,13 @@ _BASELINES = (
     .scalar_subquery()
 )
 
+_SIGNED = (
+    select(_all(_line(SignatureRow.key, SignatureRow.signed_at)))
+    .where(SignatureRow.artifact_sha256 == KernelRow.artifact_sha256)
+    .correlate(KernelRow)
+    .scalar_subquery()
+)
+
 _PREDICTED = (
     select(TrialRow.predicted_us)
     .where(TrialRow.tuning_id == KernelRow.tuning_id, TrialRow.number == KernelRow.trial_number)
@@ -96,6 +115,7 @@ _FACTS = (
     FusionRow.name,
     _BASELINES,
     _PREDICTED,
+    _SIGNED,
 )
 
 
@@ -143,10 +163,20 @@ def key_of(facts: Facts) -> Key:
     return fingerprint, binding, card_id, policy
 
 
-HOLDER = select(ApiKeyRow.name).where(
-    ApiKeyRow.key_sha256 == _given("key_sha256", String), ApiKeyRow.revoked_at.is_(None)
+STORED = (
+    select(KernelRow.id)
+    .join(ArtifactRow, ArtifactRow.sha256 == KernelRow.artifact_sha256)
+    .where(KernelRow.id == _given("id", String), ArtifactRow.pruned_at.is_(None))
 )
-"""Who holds an accepted key."""
+"""The kernel of that id, if it is there with its code."""
+
+_HOLDER = select(ApiKeyRow.name, ApiKeyRow.scope, ApiKeyRow.id, ApiKeyRow.requests_a_minute).where(
+    ApiKeyRow.key_sha256 == _given("key_sha256", String),
+    ApiKeyRow.revoked_at.is_(None),
+    or_(ApiKeyRow.expires_at.is_(None), ApiKeyRow.expires_at > _given("at", Moment())),
+)
+HOLDER = cast_type("Select[Any]", _HOLDER)
+"""Who holds an accepted key, and what it may do; parameters `key_sha256` and `at`, the moment."""
 
 SENT_BEFORE = select(TuningRow.id).where(TuningRow.idempotency_key == _given("key", String))
 """The tuning that a request under this Idempotency-Key opened."""

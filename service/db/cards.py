@@ -118,11 +118,15 @@ def announce(session: Session, worker: Presence) -> WorkerRow:
     return row
 
 
-def beat(session: Session, worker: str, tuning: str | None) -> None:
-    """The worker lives, and works on `tuning`. After `leave` only `announce` makes it live again."""
+def beat(session: Session, worker: str, tuning: str | None) -> bool:
+    """The worker lives, and works on `tuning`. After `leave` only `announce` makes it live again.
+
+    False if it has no row any more: it was silent for so long that somebody has pruned it.
+    """
     row = session.get(WorkerRow, worker)
     if row is not None and row.stopped_at is None:
         row.heartbeat_at, row.tuning_id = now(), tuning
+    return row is not None
 
 
 def leave(session: Session, worker: str) -> None:

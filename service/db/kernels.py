@@ -6,6 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import ARRAY, JSON, ColumnElement, FromClause, Select, Text, and_, cast, func, literal, select
@@ -14,7 +15,7 @@ from sqlalchemy.types import TypeEngine
 
 from fusetune.wire.artifact import VERIFIER, is_proven_today
 from service.db import trials
-from service.db.models import ArtifactRow, BaselineRow, BindingRow, KernelRow
+from service.db.models import ArtifactRow, BaselineRow, BindingRow, DeletedKernelRow, KernelRow
 from service.db.once import find_or_add
 from service.db.pages import Page, after, cursor_of
 from service.db.types import now
@@ -37,6 +38,30 @@ class DamagedArtifact(Exception):
         return f"artifact {self.sha256} is damaged: its content has the hash {self.found}. Tune its fusion again."
 
 
+class PrunedArtifact(Exception):
+    """The bytes are not kept any more: no kernel that answers needs them."""
+
+    def __init__(self, sha256: str, pruned_at: datetime) -> None:
+        super().__init__(sha256, pruned_at)
+        self.sha256 = sha256
+        self.pruned_at = pruned_at
+
+    def __str__(self) -> str:
+        day = f"{self.pruned_at:%Y-%m-%d}"
+        return f"artifact {self.sha256} was pruned on {day}, with the code of kernels that another one has replaced."
+
+
+class DeletedKernel(Exception):
+    """A kernel of this `id` was deleted: it is not published again."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id)
+        self.id = id
+
+    def __str__(self) -> str:
+        return f"kernel {self.id} was deleted, and is not served again."
+
+
 def put_artifact(session: Session, content: bytes) -> str:
     """Keep `content` under its SHA-256, which is returned; what is there already is not written again."""
     sha256 = hashlib.sha256(content).hexdigest()
@@ -49,8 +74,10 @@ def put_artifact(session: Session, content: bytes) -> str:
 
 
 def artifact(session: Session, sha256: str) -> bytes:
-    """The bytes of that hash, checked. Raises DamagedArtifact, and NoResultFound if there are none."""
+    """The bytes of that hash, checked. Raises DamagedArtifact, PrunedArtifact, and NoResultFound if there are none."""
     row = session.get_one(ArtifactRow, sha256)
+    if row.pruned_at is not None:
+        raise PrunedArtifact(sha256, row.pruned_at)
     try:
         content = zlib.decompress(row.content)
     except zlib.error:
@@ -85,12 +112,15 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     but never the other way round. Without `replace_slower_only` speed does not count. Publishing the same kernel again
     changes nothing, but that it is no longer provisional once a search has ended with it.
 
-    Raises ValueError for an unverified kernel, NoResultFound if its binding was never posted.
+    Raises ValueError for an unverified kernel, NoResultFound if its binding was never posted, DeletedKernel for one
+    that was deleted: it does not come back by being found again.
     """
     if row.correct == "unverified":
         raise ValueError(f"kernel {row.id} is unverified. Verify it first: it would be served.")
     key = (row.fingerprint, row.binding, row.card_id, row.policy)
-    session.get_one(BindingRow, key[:2], with_for_update={"key_share": True})  # two publishers of a key take turns
+    take_turn(session, key)
+    if session.get(DeletedKernelRow, row.id) is not None:
+        raise DeletedKernel(row.id)
     before = current(session, key)
     known = session.get(KernelRow, row.id)
     if known is not None:
@@ -106,6 +136,14 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     session.add(row)
     session.flush()
     return row if row.superseded_at is None or before is None else before
+
+
+def take_turn(session: Session, key: Key) -> None:
+    """Until this transaction ends nobody else publishes or deletes a kernel of the key's binding.
+
+    Raises NoResultFound if the binding was never posted.
+    """
+    session.get_one(BindingRow, key[:2], with_for_update={"key_share": True}, populate_existing=True)
 
 
 def proven_again(row: KernelRow, **columns: Any) -> KernelRow:

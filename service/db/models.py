@@ -1,7 +1,7 @@
 """The tables. Migrations in `migrations/` make the same ones; a test holds them against each other.
 
-Ids are text: hashes for what is named by its content, random for what happens (tunings). Moments are UTC. Rows are
-never deleted, so no foreign key needs an index of its own.
+Ids are text: hashes for what is named by its content, random for what happens (tunings). Moments are UTC. What goes
+with a deleted fusion or kernel is found by indexes: a foreign key has one of its own where its table grows.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ ID = 32
 JOINABLE = text("state IN ('queued', 'running') AND NOT cancel_requested")
 CURRENT = text("superseded_at IS NULL")
 ACCEPTED = text("revoked_at IS NULL")
+
+NORMAL = 5
+"""The priority of a tuning whose key has no other: 1 comes first, 9 last."""
 
 FIRST_VERIFIER = text("1")
 """Of kernels whose record does not say which verifier proved them."""
@@ -97,6 +100,7 @@ class CardRow(Base):
     facts: Mapped[dict[str, Any]]
     source: Mapped[str] = mapped_column(Words(16))
     driver: Mapped[str | None] = mapped_column(Words(64))
+    clock_limit_mhz: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
@@ -125,7 +129,8 @@ class TuningRow(Base):
     `refresh`: a search is wanted although a kernel is known. `want`: "first" where somebody takes the first kernel that
     may be served; `first_kernel_id` is that one, once it is there. `enough`: when the search may end before its budget
     (`fusetune.wire.wanting.Enough`), NULL for never. `tied`: trials that time does not tell from its kernel.
-    `timeline`: what its last run spent its time on (`search.tuning.timeline`).
+    `timeline`: what its last run spent its time on (`search.tuning.timeline`). `stands_on`: what its end stands on
+    (`service.stands_on`). `payer`: the id of the API key that it counts against, NULL for none. `priority`: 1 before 9.
     """
 
     __tablename__ = "tunings"
@@ -145,6 +150,7 @@ class TuningRow(Base):
         Index("ix_tunings_created", "created_at", "id"),
         Index("ix_tunings_state", "state", "created_at", "id"),
         Index("ix_tunings_fingerprint", "fingerprint", "created_at", "id"),
+        Index("ix_tunings_payer", "payer", "created_at"),
     )
 
     id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
@@ -180,7 +186,10 @@ class TuningRow(Base):
     deaths: Mapped[int] = mapped_column(default=0)
     generator: Mapped[str | None] = mapped_column(Words(120))
     timeline: Mapped[dict[str, Any] | None]
+    stands_on: Mapped[dict[str, Any] | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
+    payer: Mapped[str | None] = mapped_column(Words(ID))
+    priority: Mapped[int] = mapped_column(default=NORMAL, server_default=text(str(NORMAL)))
     idempotency_key: Mapped[str | None] = mapped_column(Words(255), unique=True)
     request_sha256: Mapped[str] = mapped_column(Words(HASH))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -217,8 +226,44 @@ class TrialRow(Base):
     recorded_at: Mapped[datetime] = mapped_column(default=now)
 
 
+class HelperRow(Base):
+    """A worker that helps with the tuning of another one. `attached`: it measures; `hands`: candidates that it builds
+    at a time. `left_at`: it helps no more, and `why`. `measured` and `built` count what came of it."""
+
+    __tablename__ = "helpers"
+
+    tuning_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("tunings.id"), primary_key=True)
+    worker_id: Mapped[str] = mapped_column(Words(120), primary_key=True)
+    attached: Mapped[bool]
+    hands: Mapped[int]
+    measured: Mapped[int] = mapped_column(default=0)
+    built: Mapped[int] = mapped_column(default=0)
+    why: Mapped[str] = mapped_column(default="")
+    joined_at: Mapped[datetime] = mapped_column(default=now)
+    left_at: Mapped[datetime | None]
+
+
+class ErrandRow(Base):
+    """What a tuning asks of its helpers: to measure a kernel (of the one named in `worker_id`) or to build one (of
+    whoever takes it, which is then named). Gone once the answer was read. `request` and `answer` are packed JSON
+    (`service.jobs.errand_forms`)."""
+
+    __tablename__ = "errands"
+    __table_args__ = (Index("ix_errands_tuning", "tuning_id", "created_at"),)
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    tuning_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("tunings.id"))
+    kind: Mapped[str] = mapped_column(Words(8))
+    worker_id: Mapped[str | None] = mapped_column(Words(120))
+    request: Mapped[bytes] = mapped_column(LargeBinary)
+    is_taken: Mapped[bool] = mapped_column(default=False)
+    answer: Mapped[bytes | None] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
 class SampleRow(Base):
-    """All samples of a trial's time, in microseconds and in the order taken."""
+    """All samples of a trial's time, in microseconds and in the order taken, and the conditions that stood beside them
+    (`search.measure.marks`)."""
 
     __tablename__ = "samples"
     __table_args__ = (ForeignKeyConstraint(["tuning_id", "number"], ["trials.tuning_id", "trials.number"]),)
@@ -226,10 +271,14 @@ class SampleRow(Base):
     tuning_id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     samples_us: Mapped[list[Any]]
+    conditions: Mapped[dict[str, Any] | None]
 
 
 class ArtifactRow(Base):
-    """Bytes under their SHA-256, once however often they are named. `content` is zlib's form of them."""
+    """Bytes under their SHA-256, once however often they are named. `content` is zlib's form of them.
+
+    It is empty once they are pruned (`service.db.retention`): the row says that they were, and when.
+    """
 
     __tablename__ = "artifacts"
 
@@ -237,6 +286,18 @@ class ArtifactRow(Base):
     content: Mapped[bytes] = mapped_column(LargeBinary)
     size_bytes: Mapped[int]
     created_at: Mapped[datetime] = mapped_column(default=now)
+    pruned_at: Mapped[datetime | None]
+
+
+class SignatureRow(Base):
+    """The Ed25519 signature of an artifact by the key with that hash (`fusetune.wire.signature`)."""
+
+    __tablename__ = "signatures"
+
+    artifact_sha256: Mapped[str] = mapped_column(Words(HASH), ForeignKey("artifacts.sha256"), primary_key=True)
+    key: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    value: Mapped[bytes] = mapped_column(LargeBinary)
+    signed_at: Mapped[datetime] = mapped_column(default=now)
 
 
 class KernelRow(Base):
@@ -245,6 +306,8 @@ class KernelRow(Base):
     The one without `superseded_at` is the answer for its key, if the number of the `verifier` that proved it is
     today's. `refuted`: why it is none, where a later verifier has found it wrong. `provisional`: how far it may be from
     the best, where its search has not ended (`fusetune.wire.wanting.Distance`); NULL for what a search ended with.
+    `clock_limit_mhz`: the SM clock that the card was limited to when it was timed. `checked`: when it was timed again,
+    how long it took then, and under which conditions (`fusetune.wire.checks.Checked`); NULL if it never was.
     """
 
     __tablename__ = "kernels"
@@ -261,6 +324,9 @@ class KernelRow(Base):
             postgresql_where=CURRENT,
         ),
         Index("ix_kernels_created", "created_at", "id", sqlite_where=CURRENT, postgresql_where=CURRENT),
+        Index("ix_kernels_binding", "binding"),
+        Index("ix_kernels_artifact_sha256", "artifact_sha256"),
+        Index("ix_kernels_tuning_id", "tuning_id"),
         CheckConstraint("correct IN ('verified_on_gpu', 'verified_emulated')", name="correct"),
         CheckConstraint("time IN ('measured', 'predicted', 'none')", name="time"),
     )
@@ -287,10 +353,22 @@ class KernelRow(Base):
     generator: Mapped[str] = mapped_column(Words(64))
     nvrtc: Mapped[str] = mapped_column(Words(32))
     driver: Mapped[str | None] = mapped_column(Words(64))
+    clock_limit_mhz: Mapped[int | None]
+    checked: Mapped[dict[str, Any] | None]
     tuning_id: Mapped[str | None] = mapped_column(Words(ID), ForeignKey("tunings.id"))
     trial_number: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(default=now)
     superseded_at: Mapped[datetime | None]
+
+
+class DeletedKernelRow(Base):
+    """A kernel that somebody has deleted: whatever comes under its id again is not taken."""
+
+    __tablename__ = "deleted_kernels"
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(Words(HASH))
+    deleted_at: Mapped[datetime] = mapped_column(default=now)
 
 
 class BaselineRow(Base):
@@ -311,7 +389,11 @@ class BaselineRow(Base):
 
 
 class ApiKeyRow(Base):
-    """A key that a request may carry; only its hash is kept. A revoked key's name is free again."""
+    """A key that a request may carry; only its hash is kept. A revoked key's name is free again.
+
+    `scope`: what it may do (`service.access`). `priority`: of its tunings, 1 before 9. The quotas are for any 24 hours,
+    NULL for none. `last_used_at` is behind by as long as a process gathers it (`service.auth`).
+    """
 
     __tablename__ = "api_keys"
     __table_args__ = (
@@ -323,10 +405,17 @@ class ApiKeyRow(Base):
     key_sha256: Mapped[str] = mapped_column(Words(HASH), unique=True)
     created_at: Mapped[datetime] = mapped_column(default=now)
     revoked_at: Mapped[datetime | None]
+    scope: Mapped[str] = mapped_column(Words(8), default="tune", server_default="tune")
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    priority: Mapped[int] = mapped_column(default=NORMAL, server_default=text(str(NORMAL)))
+    tunings_a_day: Mapped[int | None]
+    gpu_s_a_day: Mapped[float | None]
+    requests_a_minute: Mapped[int | None]
 
 
 class AuditRow(Base):
-    """Who did what: tunings opened, joined and cancelled, keys made and revoked, kernels published."""
+    """Who did what: tunings opened, joined and cancelled, keys made and revoked, kernels published and deleted."""
 
     __tablename__ = "audit"
 

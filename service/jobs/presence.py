@@ -131,6 +131,7 @@ class Heartbeat:
         while not self._left.wait(self._every_s):
             try:
                 with self._db.write() as session:
-                    cards.beat(session, self._worker.id, self._current())
+                    if not cards.beat(session, self._worker.id, self._current()):
+                        cards.announce(session, self._worker)
             except SQLAlchemyError as error:
                 log.warning("no heartbeat: %s", reason(error))

@@ -19,8 +19,8 @@ class QueueUnavailable(Exception):
 class JobQueue(Protocol):
     """Hands tunings to workers. A tuning's job has the tuning's id, so handing one over twice does nothing."""
 
-    def enqueue(self, tuning_id: str, queue: str) -> None:
-        """Hand a tuning over. Raises QueueUnavailable."""
+    def enqueue(self, tuning_id: str, queue: str, priority: int) -> None:
+        """Hand a tuning over; of those that wait, 1 comes before 9. Raises QueueUnavailable."""
         ...
 
     def cancel(self, tuning_id: str) -> None:
@@ -40,3 +40,8 @@ emulator."""
 def queue_name(card_id: str, *, attached: bool) -> str:
     """The queue of workers that have the card, or of those that only compile for it."""
     return f"{'tune' if attached else 'prepare'}-{card_id}"
+
+
+def help_queue(worker: str) -> str:
+    """The queue of what others ask of one worker."""
+    return f"help-{worker}"

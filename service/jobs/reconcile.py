@@ -27,13 +27,13 @@ def reconcile(db: Database, jobs: DbosQueue, queue: str) -> None:
     """
     try:
         with db.read() as session:
-            waiting = [row.id for row in tunings.unfinished(session) if row.queue == queue]
-        states = jobs.states(waiting)
-        for tuning_id in waiting:
+            waiting = {row.id: row.priority for row in tunings.unfinished(session) if row.queue == queue}
+        states = jobs.states(list(waiting))
+        for tuning_id, priority in waiting.items():
             state = states.get(tuning_id)
             if state is None:
                 log.info("tuning %s had no job: handed over", tuning_id)
-                jobs.enqueue(tuning_id, queue)
+                jobs.enqueue(tuning_id, queue, priority)
             elif state in ENDED:
                 _give_up(db, tuning_id, state)
     except (SQLAlchemyError, QueueUnavailable) as error:

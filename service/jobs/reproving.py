@@ -110,7 +110,11 @@ def _proven(job: Job, known: KernelRow, prove: Prove) -> Again:
     try:
         with job.db.read() as session:
             stored = KernelArtifact.model_validate_json(kernels.artifact(session, known.artifact_sha256))
-    except (kernels.DamagedArtifact, ValueError) as error:  # not its bytes, or no artifact that this version reads
+    except (
+        kernels.DamagedArtifact,
+        kernels.PrunedArtifact,
+        ValueError,
+    ) as error:  # not its bytes, or no artifact that this version reads
         return Again(undone=_sentence(str(error).partition("\n")[0]))
     return prove(stored)
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.signature import kernel_bytes
 from fusetune.wire.wanting import Distance
 from search.tuning.candidates.spread import TYPICAL_ERROR
 from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts
-from search.tuning.trial import Trial, TrialState
+from search.tuning.trial import Trial
 from search.tuning.tuner import SearchOutcome
-from service.db import cards, kernels, keys, tunings
+from service.db import cards, kernels, keys, signatures, tunings
 from service.db.models import KernelRow
 from service.jobs.job import Job
 
 _FAILURES_NAMED = 5
+
+_DELETED = "No kernel: it was deleted while the search went on, and is not served again. Post the fusion again."
 
 _SERVED_WHERE = "It is served where verified_emulated and predicted are accepted."
 
@@ -32,7 +36,9 @@ def settle(job: Job, outcome: SearchOutcome, spent_s: float, driver: str) -> str
         if outcome.winner is None:
             note = job.noted(why_no_kernel(outcome.trials))
             return tunings.finish(session, job.id, "done", ended=outcome.ended, note=note).state
-        kept = _publish(session, job, _kernel_row(session, job, outcome.winner, driver))
+        kept = _publish(session, job, _rows_of(job, outcome.winner, driver))
+        if kept is None:
+            return _end_without(session, job, outcome.ended, _DELETED)
         note = job.noted(f"{kept.note} {_promoted(session, kept.id)}".strip())
         tied = outcome.winner.tied
         return tunings.finish(
@@ -45,11 +51,16 @@ def serve_first(job: Job, driver: str, winner: Winner, best_predicted_us: float 
 
     `best_predicted_us`: what the model expects of the fastest candidate. Raises TuningLost.
     """
-    with job.writing() as session:
+
+    def provisional(session: Session) -> KernelRow:
         new = _kernel_row(session, job, winner, driver)
         new.provisional = distance(winner.trial, job.floor_us, best_predicted_us).model_dump()
-        kept = _publish(session, job, new)
-        tunings.set_first(session, job.id, kept.id)
+        return new
+
+    with job.writing() as session:
+        kept = _publish(session, job, provisional)
+        if kept is not None:
+            tunings.set_first(session, job.id, kept.id)
 
 
 def distance(trial: Trial, floor_us: float | None, best_predicted_us: float | None) -> Distance:
@@ -73,7 +84,9 @@ def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: floa
             return _cancel(session, job)
         if winner is None:
             return tunings.finish(session, job.id, "done", ended=ended, note=job.noted(note)).state
-        kept = _publish(session, job, _kernel_row(session, job, winner, None))
+        kept = _publish(session, job, _rows_of(job, winner, None))
+        if kept is None:
+            return _end_without(session, job, ended, f"{note} {_DELETED}")
         note = job.noted(f"{note} {kept.note or _SERVED_WHERE}")
         return tunings.finish(session, job.id, "done", ended=ended, note=note, kernel_id=kept.id).state
 
@@ -90,7 +103,12 @@ def settle_proven_again(
     with job.writing() as session:
         if tunings.advance(session, job.id, "publishing", spent_s, job.run):
             return _cancel(session, job)
-        kept = _publish(session, job, _row_again(session, known, artifact, driver))
+        kernels.take_turn(session, job.key)
+        is_there = kernels.get(session, known.id) is not None  # its code comes back under no other id either
+        again = partial(_row_again, known=known, artifact=artifact, driver=driver)
+        kept = _publish(session, job, again) if is_there else None
+        if kept is None:
+            return _end_without(session, job, "proven_again", _DELETED)
         note = (
             f"Nothing was searched: the kernel found earlier was proven by verifier {known.verifier}, and has been "
             f"proven again by verifier {proof.verifier}, on {proof.device}. {kept.note}"
@@ -113,8 +131,17 @@ class _Kept:
     note: str
 
 
-def _publish(session: Session, job: Job, new: KernelRow) -> _Kept:
-    kept = kernels.publish(session, new)
+def _publish(session: Session, job: Job, make: Callable[[Session], KernelRow]) -> _Kept | None:
+    """What answers once the kernel of `make` is published; None if it was deleted, then nothing of it is stored."""
+    try:
+        with session.begin_nested():
+            new = make(session)
+            kept = kernels.publish(session, new)
+            if job.signer is not None:
+                value = job.signer.sign(kernel_bytes(new.artifact_sha256))
+                signatures.put(session, new.artifact_sha256, job.signer.key, value)
+    except kernels.DeletedKernel:
+        return None
     keys.audit(session, f"worker:{job.worker}", "kernel.published", kept.id, {"tuning": job.id})
     return _Kept(kept.id, note_on(kept, new))
 
@@ -129,9 +156,20 @@ def _promoted(session: Session, id: str) -> str:
     return f"It takes the place of a kernel that was predicted for the {card.name} and not measured." if before else ""
 
 
+def _end_without(session: Session, job: Job, ended: str, note: str) -> str:
+    """The tuning's kernel was deleted meanwhile. That is no answer to who asks again: another search is made then."""
+    row = tunings.finish(session, job.id, "done", ended=ended, note=job.noted(note))
+    row.stands_on = None
+    return row.state
+
+
 def _cancel(session: Session, job: Job) -> str:
     note = "Cancelled while it ran: its trials are kept, no kernel was published."
     return tunings.finish(session, job.id, "cancelled", ended="stopped", note=note).state
+
+
+def _rows_of(job: Job, winner: Winner, driver: str | None) -> Callable[[Session], KernelRow]:
+    return partial(_kernel_row, job=job, winner=winner, driver=driver)
 
 
 def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) -> KernelRow:
@@ -200,7 +238,7 @@ def note_on(kept: KernelRow, new: KernelRow) -> str:
 
 def why_no_kernel(trials: Iterable[Trial]) -> str:
     """In words, from what happened to the candidates."""
-    ended = [trial for trial in trials if trial.state is not TrialState.CANCELLED]
+    ended = [trial for trial in trials if trial.state.is_tried]
     if not ended:
         return "No kernel: the budget ended before a candidate was run. Give the tuning more seconds."
     failures = failure_counts(ended)

@@ -6,6 +6,7 @@ the database does not answer      the tuning waits, as long as it takes, and goe
 anything unforeseen               the tuning fails, with a reference into the log
 the worker is told to stop        the tuning stays as it is, for the next run
 another worker took the tuning    nothing: what this one finds from then on is not kept
+a helper dies, or leaves          the kernel that it was measuring; the tuning goes on
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import logging
 import threading
 import time
 import uuid
+from contextlib import AbstractContextManager, nullcontext
 
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
@@ -27,9 +29,13 @@ from search.tuning.candidates.drafting import DraftPool
 from service.db import cards, tunings
 from service.db.engine import Database
 from service.jobs.executor import TuningLost, WorkerStopping
+from service.jobs.helpers import Helpers, Party
+from service.jobs.helping import Tools, help_with
 from service.jobs.job import Job
 from service.jobs.preparing import prepare
 from service.jobs.searching import search
+from service.signing import Signer
+from service.stands_on import StandsOn
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +62,8 @@ class TuningJobs:
         drafting: DraftPool | None = None,
         compiling: CompilePool | None = None,
         database_pause_s: float = _DATABASE_PAUSE_S,
+        signer: Signer | None = None,
+        party: Party | None = None,
     ) -> None:
         self._db = db
         self._target = target
@@ -63,9 +71,12 @@ class TuningJobs:
         self._run_id = uuid.uuid4().hex
         self._stopping = stopping
         self._compilers = compilers
+        self._signer = signer
         self._drafting = drafting
         self._compiling = compiling
         self._database_pause_s = database_pause_s
+        self._party = party
+        self._wanted = 0
         self._busy = threading.Lock()
         self._last_s = time.monotonic()
         self._is_resting = False
@@ -78,7 +89,9 @@ class TuningJobs:
 
         May be called again with the same id, in this process or the next: it goes on from the stored trials.
         """
+        self._wanted += 1
         with self._busy:
+            self._wanted -= 1
             self.current, self._is_resting = tuning_id, False
             try:
                 return self._run(tuning_id)
@@ -88,6 +101,32 @@ class TuningJobs:
             finally:
                 self.current = None
                 self._last_s = time.monotonic()
+
+    def help_with(self, tuning_id: str) -> str:
+        """Work for the tuning of another worker, until it ends or a tuning of our own comes; returns why it left."""
+        if self._party is None or self._wanted or not self._busy.acquire(blocking=False):
+            return "it has a tuning of its own"
+        try:
+            self.current, self._is_resting = tuning_id, False
+            tools = Tools(self._target, self._compilers, self._drafting, self._compiling)
+            why = help_with(self._db, self._party, tuning_id, self._worker, tools, self._is_wanted)
+        except DeviceLost as error:
+            why = str(error)
+            self._check_gpu()
+        except SQLAlchemyError as error:
+            why = f"our tables do not answer: {error}"
+        except Exception:  # whatever it is, it must cost this help only
+            log.exception("helping with tuning %s failed unexpectedly", tuning_id)
+            why = "it met a fault of its own"
+        finally:
+            self.current = None
+            self._last_s = time.monotonic()
+            self._busy.release()
+        log.info("helped with tuning %s until %s", tuning_id, why)
+        return why
+
+    def _is_wanted(self) -> bool:
+        return self._wanted > 0 or self._stopping.is_set()
 
     def let_go(self) -> None:
         """The tuning that is worked on, if any, is the next run's: from here nothing is kept of it any more."""
@@ -132,10 +171,12 @@ class TuningJobs:
     def _attempt(self, tuning_id: str) -> str:
         try:
             target = self._target_of(tuning_id)
-            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id)
+            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id, self._signer)
             if job is None:
                 log.info("tuning %s has ended without this worker", tuning_id)
                 return "ended"
+            with job.writing() as session:
+                tunings.set_stands_on(session, tuning_id, _stands_on(target).to_json())
             log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
             state = self._work(job, target)
         except (Unsupported, InvalidFusion, InvalidDocument) as error:
@@ -170,9 +211,18 @@ class TuningJobs:
     def _work(self, job: Job, target: Attached | Detached) -> str:
         match target:
             case Attached() as gpu:
-                return search(job, gpu, self._stopping, self._compilers, self._drafting, self._compiling)
+                with self._helpers(job) as helpers:
+                    state = search(job, gpu, self._stopping, self._compilers, self._drafting, self._compiling, helpers)
+                if helpers is not None and helpers.came:
+                    self._check_gpu()  # the search may have ended without it, on another worker's
+                return state
             case Detached() as target:
                 return prepare(job, target, self._stopping, self._compilers, self._drafting)
+
+    def _helpers(self, job: Job) -> AbstractContextManager[Helpers | None]:
+        if self._party is None:
+            return nullcontext()
+        return Helpers(self._db, self._party, job.id, job.key[2], self._worker)
 
     def _fail(self, tuning_id: str, error: str) -> str:
         log.warning("tuning %s failed: %s", tuning_id, error)
@@ -190,3 +240,7 @@ class TuningJobs:
             log.error("the GPU does not answer any more, this worker ends: %s", error)
             self.gpu_lost = error.reason
             self._stopping.set()
+
+
+def _stands_on(target: Attached | Detached) -> StandsOn:
+    return StandsOn(True, target.facts.driver) if isinstance(target, Attached) else StandsOn(False)

@@ -7,8 +7,9 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from service.db import kernels
+from service.db import answers, kernels
 from service.db.engine import Database
+from service.db.instant import Held
 
 KEPT_BYTES = 64 * 1024 * 1024
 """How much of them one process keeps: a thousand kernels of the usual 50 KB."""
@@ -37,7 +38,10 @@ class Artifact:
 
 
 class ArtifactCache:
-    """Artifacts by kernel id, the least recently asked dropped first. An id never changes its artifact."""
+    """Artifacts by kernel id, the least recently asked dropped first. An id never changes its artifact.
+
+    Only bytes are kept: that the kernel is still there with its code, the database is asked every time.
+    """
 
     def __init__(self, kept_bytes: int = KEPT_BYTES) -> None:
         self._kept_bytes = kept_bytes
@@ -46,9 +50,12 @@ class ArtifactCache:
         self._lock = threading.Lock()
 
     def get(self, db: Database, kernel_id: str) -> Artifact | None:
-        """The artifact of a kernel, None if there is no such kernel. Raises DamagedArtifact."""
+        """The artifact of a kernel, None if there is no such kernel. Raises DamagedArtifact and PrunedArtifact."""
+        is_stored = _is_stored(db, kernel_id)
         with self._lock:
-            if (known := self._found.get(kernel_id)) is not None:
+            if not is_stored:
+                self._forget(kernel_id)
+            elif (known := self._found.get(kernel_id)) is not None:
                 self._found.move_to_end(kernel_id)
                 return known
         with db.read() as session:
@@ -61,6 +68,10 @@ class ArtifactCache:
         self._keep(kernel_id, artifact)
         return artifact
 
+    def _forget(self, kernel_id: str) -> None:
+        if (gone := self._found.pop(kernel_id, None)) is not None:
+            self._bytes -= gone.size_bytes
+
     def _keep(self, kernel_id: str, artifact: Artifact) -> None:
         with self._lock:
             if kernel_id in self._found or artifact.size_bytes > self._kept_bytes:
@@ -70,3 +81,11 @@ class ArtifactCache:
             while self._bytes > self._kept_bytes:
                 _, dropped = self._found.popitem(last=False)
                 self._bytes -= dropped.size_bytes
+
+
+def _is_stored(db: Database, kernel_id: str) -> bool:
+    """Whether a kernel is there with its code; False where the long way has to say, or to wait."""
+    try:
+        return bool(db.instant.rows_now(answers.STORED, {"id": kernel_id}))
+    except Held:
+        return False

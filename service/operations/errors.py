@@ -1,9 +1,12 @@
 """Why an operation refuses; `service.problems` says each over HTTP.
 
-Beside these, operations raise what lies below them: InvalidDocument, UnknownCard, Unsupported, DamagedArtifact.
+Beside these, operations raise what lies below them: InvalidDocument, UnknownCard, Unsupported, DamagedArtifact,
+PrunedArtifact.
 """
 
 from __future__ import annotations
+
+from datetime import datetime
 
 from fusetune.wire.artifact import VERIFIER
 
@@ -26,6 +29,22 @@ class NotFound(OperationRefused):
     def __init__(self, kind: str, id: str, where_to_look: str) -> None:
         shown = id if len(id) <= 80 else f"{id[:77]}..."
         super().__init__(f"No {kind} has the id {shown!r}.", f"Ids are listed by {where_to_look}.")
+
+
+class Gone(OperationRefused):
+    """What has that id was deleted."""
+
+    def __init__(self, kind: str, id: str, when: datetime) -> None:
+        super().__init__(
+            f"The {kind} {id} was deleted on {when:%Y-%m-%d %H:%M} UTC.", "Post its fusion: another is searched for."
+        )
+
+
+class FusionInUse(OperationRefused):
+    """Tunings of a fusion that is to be deleted have not ended."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, "Cancel them, or wait for their end, then delete it.")
 
 
 class OverLimit(OperationRefused):
@@ -57,6 +76,14 @@ class Busy(OperationRefused):
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, "Ask again later.")
+
+
+class QuotaSpent(Busy):
+    """The key has had searched what it may within a day."""
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
 
 
 class QueueFull(Busy):

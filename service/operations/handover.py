@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from service.db import cards, tunings
 from service.db.engine import Database
+from service.db.models import NORMAL
 from service.jobs.queue import OTHER_CARDS, JobQueue, QueueUnavailable, queue_name
 from service.operations.presence import alive_since
 from service.settings import Settings
@@ -41,12 +42,12 @@ class Handover:
         """The queue whose workers can take a tuning for this card now, NOWHERE if there are none."""
         return _queue_for(session, card_id, alive_since(self._settings))
 
-    def hand(self, tuning_id: str, queue: str) -> bool:
+    def hand(self, tuning_id: str, queue: str, priority: int = NORMAL) -> bool:
         """Hand a tuning over; False if it has to wait, which the next `run` mends."""
         if queue == NOWHERE:
             return False
         try:
-            self._queue.enqueue(tuning_id, queue)
+            self._queue.enqueue(tuning_id, queue, priority)
         except QueueUnavailable as error:
             self._note_down(error)
             return False
@@ -75,7 +76,7 @@ class Handover:
         for row in left:
             queue = row.queue or self._note_queue(row.id, found[row.card_id])
             if queue != NOWHERE:
-                if not self.hand(row.id, queue):
+                if not self.hand(row.id, queue, row.priority):
                     break
                 done += 1
         return done

@@ -14,14 +14,14 @@ from fusetune.wire.artifact import TIMING_POLICY, KernelArtifact, is_proven_toda
 from fusetune.wire.problems import InvalidDocument, Problem
 from fusetune.wire.service import Accept, KernelLookup, Kernels, KernelView
 from fusetune.wire.wanting import Want
-from service.db import kernels
+from service.db import deletion, kernels, keys
 from service.db.kernels import Key
 from service.db.models import CardRow, KernelRow
 from service.operations.answers import Written
 from service.operations.artifacts import Artifact
 from service.operations.cards import current, stored_ids
 from service.operations.context import Context
-from service.operations.errors import NotFound, OutdatedKernel
+from service.operations.errors import Gone, NotFound, OperationRefused, OutdatedKernel
 from service.operations.paging import cursor_faults
 from service.views import evidence_of, kernel_views
 
@@ -54,12 +54,12 @@ def lookup(context: Context, body: KernelLookup) -> bytes:
     """
     with context.db.read() as session:
         found = _cards(session, context, body)
-    keys = [
+    wanted = [
         None if (card := found[key.card]) is None else (key.fingerprint, key.binding, card.id, TIMING_POLICY)
         for key in body.keys
     ]
-    written = _written(context, list(dict.fromkeys(key for key in keys if key is not None)))
-    views = (None if key is None else written.get(key) for key in keys)
+    written = _written(context, list(dict.fromkeys(key for key in wanted if key is not None)))
+    views = (None if key is None else written.get(key) for key in wanted)
     told = (b"null" if one is None or not one.answers(body.accept, body.want) else one.content for one in views)
     return b'{"kernels":[' + b",".join(told) + b"]}"
 
@@ -109,13 +109,13 @@ def page(
 
 
 def info(context: Context, id: str) -> KernelView:
-    """A kernel without its code. Raises NotFound."""
+    """A kernel without its code. Raises NotFound, Gone."""
     with context.db.read() as session:
         return kernel_views(session, [_row(session, id)])[0]
 
 
 def artifact(context: Context, id: str) -> Artifact:
-    """The artifact document as stored. Raises NotFound, DamagedArtifact, OutdatedKernel."""
+    """The artifact document as stored. Raises NotFound, Gone, DamagedArtifact, PrunedArtifact, OutdatedKernel."""
     found = _stored(context, id)
     if not is_proven_today(found.verifier):
         with context.db.read() as session:
@@ -124,7 +124,10 @@ def artifact(context: Context, id: str) -> Artifact:
 
 
 def part(context: Context, id: str, name: PartName) -> ArtifactPart:
-    """One piece of the artifact. Raises NotFound, DamagedArtifact; OutdatedKernel for the one that is LOADABLE."""
+    """One piece of the artifact.
+
+    Raises NotFound, Gone, DamagedArtifact, PrunedArtifact; OutdatedKernel for the one that is LOADABLE.
+    """
     whole = artifact(context, id) if name == LOADABLE else _stored(context, id)
     document = KernelArtifact.model_validate_json(whole.content)
     match name:
@@ -142,16 +145,28 @@ def part(context: Context, id: str, name: PartName) -> ArtifactPart:
 def _stored(context: Context, id: str) -> Artifact:
     found = context.artifacts.get(context.db, id)
     if found is None:
-        raise _not_found(id)
+        with context.db.read() as session:
+            raise _not_found(session, id)
     return found
+
+
+def delete(context: Context, id: str, actor: str) -> None:
+    """Take a kernel out for good: no process answers with it once this returns. Raises NotFound, Gone."""
+    with context.db.write() as session:
+        row = deletion.delete_kernel(session, id)
+        if row is None:
+            raise _not_found(session, id)
+        told = {"fingerprint": row.fingerprint, "binding": row.binding, "card": row.card_id}
+        keys.audit(session, actor, "kernel.deleted", id, told)
 
 
 def _row(session: Session, id: str) -> KernelRow:
     row = kernels.get(session, id)
     if row is None:
-        raise _not_found(id)
+        raise _not_found(session, id)
     return row
 
 
-def _not_found(id: str) -> NotFound:
-    return NotFound("kernel", id, "GET /v1/kernels")
+def _not_found(session: Session, id: str) -> OperationRefused:
+    gone = deletion.deleted(session, id)
+    return NotFound("kernel", id, "GET /v1/kernels") if gone is None else Gone("kernel", id, gone.deleted_at)

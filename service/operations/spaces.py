@@ -10,7 +10,8 @@ from service.db import cards
 from service.operations.cards import resolve
 from service.operations.context import Context
 from service.operations.errors import Busy
-from service.operations.reading import identify, schedulers, understand
+from service.operations.reading import identify
+from service.operations.understanding import understand
 from service.views import card_view
 
 
@@ -27,7 +28,7 @@ def describe(context: Context, request: SpaceRequest) -> SpaceView:
     if not context.counting.acquire(blocking=False):
         raise Busy("Other spaces are being counted.")
     try:
-        found = schedulers(asked, card)
+        found = asked.schedulers(card)
         spaces = [_described(one.space(asked.bound, card.arch), request.samples, request.seed) for one in found]
         not_applicable = refusals(asked.bound, card)
     finally:

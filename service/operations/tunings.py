@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -25,33 +25,42 @@ from fusetune.wire.service import (
     TuningState,
     TuningView,
 )
-from search.proof.decidable import refuse_undecidable
 from service.db import cards, fusions, keys, trials, tunings
 from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
 from service.operations.answers import Question
+from service.operations.asked_before import nothing_new
 from service.operations.cards import current, resolve
 from service.operations.context import Context
 from service.operations.errors import IdempotencyConflict, NotFound, OverLimit, QueueFull
 from service.operations.kernels import answer
 from service.operations.paging import cursor_faults
-from service.operations.reading import Asked, Identity, identify, schedulers, understand
+from service.operations.quotas import priority_of, spend
+from service.operations.reading import Identity, identify
 from service.views import trial_view, tuning_views
+
+if TYPE_CHECKING:
+    from service.operations.understanding import Asked
 
 
 @dataclass(frozen=True, slots=True)
 class TuningOrder:
-    """Who asks, under which Idempotency-Key, and the hash of the request's bytes where they may come again."""
+    """Who asks, under which Idempotency-Key, and the hash of the request's bytes where they may come again.
+
+    `key_id`: the API key that a search counts against.
+    """
 
     actor: str
     idempotency_key: str | None = None
     body_sha256: bytes | None = None
+    key_id: str | None = None
 
 
 def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder) -> KernelView | TuningView:
     """A kernel that the cache has, else the tuning that looks for one: a new one, or one in flight with the same key.
+    A search that came to nothing is the answer again, as it ended, while nothing has changed since.
 
-    Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, QueueFull and IdempotencyConflict.
+    Raises InvalidDocument, UnknownCard, Unsupported, OverLimit, QueueFull, QuotaSpent and IdempotencyConflict.
     """
     if request.budget_s > context.settings.max_budget_s:
         raise OverLimit(
@@ -62,13 +71,14 @@ def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder)
     with context.db.read() as session:  # most requests end here, without a writer's lock
         before = context.answers.directory(session)
         card = current(session, context, request.card)
-        known = _known(session, call, card)
+        known = _known(session, context, call, card)
         if isinstance(known, KernelView) and card is not None:
             _note(session, context, call, card, known, before)
     if known is not None:
         return known
-    asked = understand(request.fusion, request.binding)
-    refuse_undecidable(asked.bound)
+    from service.operations.understanding import decidable  # `service.later`
+
+    asked = decidable(request.fusion, request.binding)
     try:
         return _open(context, call, asked)
     except IntegrityError:  # another request took the Idempotency-Key between our look at it and our insert
@@ -93,8 +103,9 @@ class _Call:
         return hashlib.sha256(self.request.model_dump_json(by_alias=True).encode()).hexdigest()
 
 
-def _known(session: Session, call: _Call, card: CardRow | None) -> KernelView | TuningView | None:
-    """The tuning that this very request opened before, else a kernel of the cache. Raises IdempotencyConflict."""
+def _known(session: Session, context: Context, call: _Call, card: CardRow | None) -> KernelView | TuningView | None:
+    """The tuning that this very request opened before, else a kernel of the cache, else the tuning that has searched
+    for it in vain. Raises IdempotencyConflict."""
     key = call.order.idempotency_key
     before = None if key is None else tunings.by_idempotency_key(session, key)
     if key is not None and before is not None:
@@ -103,7 +114,11 @@ def _known(session: Session, call: _Call, card: CardRow | None) -> KernelView | 
         return tuning_views(session, [before])[0]
     if card is None or call.request.refresh:
         return None
-    return answer(session, [call.key(card)], call.request.accept, call.request.want)[0]
+    cached = call.key(card)
+    if (found := answer(session, [cached], call.request.accept, call.request.want)[0]) is not None:
+        return found
+    ended = nothing_new(session, context, call.request, cached, card)
+    return None if ended is None else tuning_views(session, [ended])[0]
 
 
 def _note(
@@ -128,23 +143,29 @@ def _note(
 def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningView:
     with context.db.write() as session:
         card = resolve(session, context, call.request.card)
-        if (known := _known(session, call, card)) is not None:
+        if (known := _known(session, context, call, card)) is not None:
             return known
-        schedulers(asked, cards.card_of(card))
+        asked.schedulers(cards.card_of(card))
         row, is_new = _row_of(session, context, call, asked, card)
         view = tuning_views(session, [row])[0]
     if is_new:
-        context.handover.hand(row.id, row.queue)
+        context.handover.hand(row.id, row.queue, row.priority)
     return view
 
 
 def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card: CardRow) -> tuple[TuningRow, bool]:
-    """The tuning in flight with the same key, or a new one. Raises QueueFull."""
+    """The tuning in flight with the same key, or a new one. Raises QueueFull, QuotaSpent, OverLimit.
+
+    Who has a tuning in flight go on for longer pays for all of it.
+    """
     request, order = call.request, call.order
     fingerprint, binding, policy = call.identity.fingerprint, call.identity.binding_hash, TIMING_POLICY
     joined = tunings.active(session, fingerprint, binding, card.id, policy)
     if joined is None and (waiting := tunings.queued(session)) >= context.settings.max_queued:
         raise QueueFull(waiting)
+    is_longer = joined is not None and request.budget_s > joined.budget_s
+    if joined is None or is_longer:
+        spend(session, order.key_id, request.budget_s, None if joined is None else joined.id)
     document = asked.fusion.model_dump(mode="json", by_alias=True, exclude_none=True)
     fusions.put(session, fingerprint, document, fusion_text(asked.fusion), request.name)
     fusions.put_binding(session, fingerprint, binding, asked.binding.model_dump(mode="json", exclude_none=True))
@@ -164,11 +185,15 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
             enough=None if request.enough is None else request.enough.model_dump(),
             budget_s=request.budget_s,
             trials_limit=request.trials,
+            payer=order.key_id,
+            priority=priority_of(session, order.key_id),
             idempotency_key=order.idempotency_key,
             request_sha256=call.sha256,
         ),
     )
     if not is_new:
+        if is_longer:
+            row.payer = order.key_id
         tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh, request.want, request.enough)
     keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
     return row, is_new

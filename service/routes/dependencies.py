@@ -13,7 +13,17 @@ from starlette.responses import Response
 from service.again import IDEMPOTENCY_KEY
 from service.operations.context import Context
 from service.operations.paging import DEFAULT_LIMIT, MAX_LIMIT
-from service.problems import DAMAGED_ROW, FOREIGN_REQUEST, INTERNAL, INVALID_REQUEST, NOT_READY, UNAUTHORIZED, problems
+from service.problems import (
+    DAMAGED_ROW,
+    FORBIDDEN,
+    FOREIGN_REQUEST,
+    INTERNAL,
+    INVALID_REQUEST,
+    NOT_READY,
+    RATE_LIMITED,
+    UNAUTHORIZED,
+    problems,
+)  # fmt: skip
 
 
 # Not `def`: FastAPI would call it in a thread, at the price of the whole route.
@@ -27,6 +37,11 @@ async def _actor(request: Request) -> str:
     return actor
 
 
+async def _key_id(request: Request) -> str | None:
+    found: str | None = request.state.key_id
+    return found
+
+
 async def _body_sha256(request: Request) -> bytes | None:
     found: bytes | None = getattr(request.state, "body_sha256", None)
     return found
@@ -34,6 +49,9 @@ async def _body_sha256(request: Request) -> bytes | None:
 
 Ctx = Annotated[Context, Depends(_context)]
 Actor = Annotated[str, Depends(_actor)]
+KeyId = Annotated[str | None, Depends(_key_id)]
+"""Of the API key that came with the request; None for the operator's, and for none."""
+
 BodyHash = Annotated[bytes | None, Depends(_body_sha256)]
 """Of a body that `service.again` has read, and will know if it comes again."""
 
@@ -52,7 +70,7 @@ IdempotencyKey = Annotated[
 ]
 
 PAGE_LIMIT = DEFAULT_LIMIT
-ALWAYS = (UNAUTHORIZED, FOREIGN_REQUEST, INVALID_REQUEST, INTERNAL, DAMAGED_ROW, NOT_READY)
+ALWAYS = (UNAUTHORIZED, FOREIGN_REQUEST, FORBIDDEN, RATE_LIMITED, INVALID_REQUEST, INTERNAL, DAMAGED_ROW, NOT_READY)
 """Problems that every route can answer."""
 
 EVERYWHERE = problems(*ALWAYS)

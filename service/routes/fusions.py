@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from fusetune.wire.service import Fusions, FusionView
+from fusetune.wire.service import DeletedFusionView, Fusions, FusionView
 from service.operations import fusions
-from service.problems import NOT_FOUND, problems
-from service.routes.dependencies import EVERYWHERE, PAGE_LIMIT, After, Ctx, Limit, as_json
+from service.problems import IN_USE, NOT_FOUND, problems
+from service.routes.dependencies import EVERYWHERE, PAGE_LIMIT, Actor, After, Ctx, Limit, as_json
 from service.routes.strict import StrictRoute
 
 router = APIRouter(prefix="/v1/fusions", tags=["fusions"], route_class=StrictRoute, responses=EVERYWHERE)
@@ -24,3 +24,9 @@ def list_fusions(context: Ctx, after: After = None, limit: Limit = PAGE_LIMIT) -
 def get_fusion(fingerprint: str, context: Ctx) -> Response:
     """A fusion in its canonical form, and how often it was tuned."""
     return as_json(fusions.get(context, fingerprint))
+
+
+@router.delete("/{fingerprint}", response_model=DeletedFusionView, responses=problems(NOT_FOUND, IN_USE))
+def delete_fusion(fingerprint: str, context: Ctx, actor: Actor) -> Response:
+    """Delete a fusion with its bindings, kernels, tunings and trials. Its tunings must have ended."""
+    return as_json(fusions.delete(context, fingerprint, actor))

@@ -15,6 +15,7 @@ from service.operations.kernels import PARTS, PartName
 from service.problems import (
     BODY_TOO_LARGE,
     DAMAGED_ARTIFACT,
+    GONE,
     INTERNAL,
     INVALID_REQUEST,
     NOT_FOUND,
@@ -24,19 +25,35 @@ from service.problems import (
     UNSUPPORTED_MEDIA_TYPE,
     problems,
 )
-from service.routes.dependencies import EVERYWHERE, PAGE_LIMIT, After, CardFilter, Ctx, HashFilter, Limit, as_json
+from service.routes.dependencies import (
+    EVERYWHERE,
+    PAGE_LIMIT,
+    Actor,
+    After,
+    CardFilter,
+    Ctx,
+    HashFilter,
+    Limit,
+    as_json,
+)
 from service.routes.strict import StrictRoute
 
 router = APIRouter(prefix="/v1/kernels", tags=["kernels"], route_class=StrictRoute, responses=EVERYWHERE)
 
-CACHED = "private, max-age=31536000, immutable"
-"""An id is a hash of what it names, so what was fetched is never old (RFC 8246). Private: a key may be needed."""
+CACHED = "private, no-cache"
+"""An id is a hash of what it names, so what was fetched is never old; but it may have been deleted, so whoever keeps it
+asks again, by its ETag (RFC 9111, 5.2.2.4). Private: a key may be needed."""
 
 IfNoneMatch = Annotated[str | None, Header(description="An ETag that the client holds.")]
 
+_KEPT = {
+    "ETag": {"description": "Of these bytes: send it as If-None-Match.", "schema": {"type": "string"}},
+    "Cache-Control": {"description": "They never change.", "schema": {"type": "string"}},
+}
+_PACKED = {"Content-Encoding": {"description": "`gzip`, if the client takes it.", "schema": {"type": "string"}}}
 _STORED = {
-    304: {"description": "The client has it: the ETag is the one it sent."},
-    **problems(NOT_FOUND, INTERNAL, DAMAGED_ARTIFACT),
+    304: {"description": "The client has it: the ETag is the one it sent.", "headers": _KEPT},
+    **problems(NOT_FOUND, GONE, INTERNAL, DAMAGED_ARTIFACT),
 }
 _LOADABLE = {**_STORED, **problems(OUTDATED_PROOF)}
 
@@ -64,7 +81,9 @@ def look_up_kernels(body: KernelLookup, context: Ctx) -> Response:
     return Response(kernels.lookup(context, body), media_type="application/json")
 
 
-@router.get("/{kernel_id}", response_model=KernelArtifact, responses=_LOADABLE)
+@router.get(
+    "/{kernel_id}", response_model=KernelArtifact, responses={**_LOADABLE, 200: {"headers": {**_KEPT, **_PACKED}}}
+)
 def get_artifact(request: Request, kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
     """The whole kernel, `fusetune.kernel/1`, byte for byte as it was stored."""
     found = kernels.artifact(context, kernel_id)
@@ -87,7 +106,14 @@ def takes_gzip(accept_encoding: str) -> bool:
     return False
 
 
-@router.get("/{kernel_id}/info", response_model=KernelView, responses=problems(NOT_FOUND))
+@router.delete("/{kernel_id}", status_code=204, responses=problems(NOT_FOUND, GONE))
+def delete_kernel(kernel_id: str, context: Ctx, actor: Actor) -> Response:
+    """Delete a kernel with its code: it is not served again, even if a search finds it again. Its trial stays."""
+    kernels.delete(context, kernel_id, actor)
+    return Response(status_code=204)
+
+
+@router.get("/{kernel_id}/info", response_model=KernelView, responses=problems(NOT_FOUND, GONE))
 def get_kernel(kernel_id: str, context: Ctx) -> Response:
     """A kernel without its code."""
     return as_json(kernels.info(context, kernel_id))
@@ -123,7 +149,7 @@ def _add_part(name: PartName) -> None:
         description=_SUMMARIES[name],
         response_class=Response,
         responses={
-            200: {"content": {media_type.partition(";")[0]: {"schema": kind}}},
+            200: {"content": {media_type.partition(";")[0]: {"schema": kind}}, "headers": _KEPT},
             **(_LOADABLE if name == kernels.LOADABLE else _STORED),
         },
     )

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from starlette.responses import Response
 
 from fusetune.wire.service import ArchName, ScheduleCases, ScheduleVerdicts
-from service.operations import schedules
 from service.problems import (
     BODY_TOO_LARGE,
     INVALID_REQUEST,
@@ -35,4 +34,6 @@ Arch = Annotated[
 )
 def check_schedules(body: ScheduleCases, context: Ctx, arch: Arch = None) -> Response:
     """Whether explicit schedules are legal, by which rules not, and what is inferred of them: as `check` says it."""
+    from service.operations import schedules  # `service.later`
+
     return Response(json.dumps(schedules.check(context, body, arch)), media_type="application/json")

@@ -6,7 +6,6 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from fusetune.wire.service import SpaceRequest, SpaceView
-from service.operations import spaces
 from service.problems import (
     BODY_TOO_LARGE,
     INVALID_REQUEST,
@@ -34,4 +33,6 @@ router = APIRouter(prefix="/v1/spaces", tags=["spaces"], route_class=StrictRoute
 )  # fmt: skip
 def describe_space(body: SpaceRequest, context: Ctx) -> Response:
     """What a search of this fusion would look through: points, legal ones, what each rule refuses, samples."""
+    from service.operations import spaces  # `service.later`
+
     return as_json(spaces.describe(context, body))

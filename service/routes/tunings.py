@@ -33,6 +33,8 @@ from service.problems import (
     NOT_JSON,
     OVER_LIMIT,
     QUEUE_FULL,
+    QUOTA_SPENT,
+    RATE_LIMITED,
     UNKNOWN_CARD,
     UNSUPPORTED_FUSION,
     UNSUPPORTED_MEDIA_TYPE,
@@ -47,6 +49,7 @@ from service.routes.dependencies import (
     Ctx,
     HashFilter,
     IdempotencyKey,
+    KeyId,
     Limit,
     as_json,
 )
@@ -65,20 +68,31 @@ _STOP_CHECK_S = 0.25
         200: {"description": "The cache has a kernel whose evidence is accepted."},
         202: {
             "model": TuningView,
-            "description": "A search: a new one, or one that is under way for the same fusion, binding and card.",
+            "description": "A search: a new one, or one that is under way for the same fusion, binding and card; or "
+            "one that has ended (`state`, `ended_at`, `note`) without anything that the request accepts, while nothing "
+            "has changed since.",
             "headers": {"Location": {"schema": {"type": "string"}, "description": "Where to look at the tuning."}},
         },
         **problems(
             NOT_JSON, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, UNKNOWN_CARD, UNSUPPORTED_FUSION,
-            OVER_LIMIT, IDEMPOTENCY_CONFLICT, QUEUE_FULL,
+            OVER_LIMIT, IDEMPOTENCY_CONFLICT, QUEUE_FULL, QUOTA_SPENT, RATE_LIMITED,
         ),
     },
 )  # fmt: skip
 def open_tuning(
-    body: TuningRequest, context: Ctx, actor: Actor, sent: BodyHash, idempotency_key: IdempotencyKey = None
+    body: TuningRequest,
+    context: Ctx,
+    actor: Actor,
+    key_id: KeyId,
+    sent: BodyHash,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Ask for the fastest correct kernel of a fusion: answered from the cache, or by a search."""
-    found = tunings.open_or_answer(context, body, TuningOrder(actor, idempotency_key, sent))
+    """Ask for the fastest correct kernel of a fusion: answered from the cache, or by a search.
+
+    What was searched for in vain is not searched for again while cards, generator, verifier, budget and `accept` are
+    the same, unless `refresh` is set.
+    """
+    found = tunings.open_or_answer(context, body, TuningOrder(actor, idempotency_key, sent, key_id))
     if isinstance(found, KernelView):
         return as_json(found)
     return as_json(found, 202, {"Location": f"{router.prefix}/{found.id}"})

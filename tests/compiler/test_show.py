@@ -184,7 +184,9 @@ SPLIT = {"do": "split", "tv": "v0", "axis": 0, "factor": 8}
         pytest.param(with_steps({**SPLIT, "tv": "T7"}), ("T7", "no tensor", "i0, v0"), id="unknown-tensor"),
         pytest.param(with_steps({**SPLIT, "axis": 4}), ("no axis 4", "0 to 0"), id="unknown-axis"),
         pytest.param(with_steps({**SPLIT, "factor": 0}), ("factor is 0", "at least 1"), id="factor-0"),
-        pytest.param({"format": "fusetune.kernel/1"}, ("cubin", "found nothing", "python -m search tune"), id="empty-artifact"),
+        pytest.param(
+            {"format": "fusetune.kernel/1"}, ("cubin", "found nothing", "python -m search tune"), id="empty-artifact"
+        ),
     ],
 )
 def test_a_fault_of_the_file_is_named(show: Show, document: Any, says: tuple[str, ...]) -> None:

@@ -11,8 +11,9 @@ import pytest
 
 from compiler.arch import arch_named
 from compiler.emit.cuda import ENTRY, entries
+from compiler.generator import GENERATOR
 from compiler.nvrtc import Compiled, KernelResources
-from compiler.pipeline import GENERATOR, Generated, artifact, generate
+from compiler.pipeline import Generated, artifact, generate
 from compiler.schedule.trace import ScheduleTrace, launches_of
 from compiler.wire import KernelArtifact, artifact_from_json, trace_from_json
 from fusetune.errors import GuardFailed

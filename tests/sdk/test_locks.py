@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from fusetune.errors import InvalidLock
 from fusetune.running import LockedSource, ServiceSource, default_source, read_lock, use_source, write_lock
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
+from fusetune.wire.signature import Signature
 from fusetune.wire.wanting import Distance
 from tests.sdk.fake_service import FakeService
 from tests.sdk.test_running import FUSION, ROWS, source_of
@@ -47,7 +49,7 @@ def test_what_it_names_is_taken_out_of_the_store(lock: Path) -> None:
     assert kernel is not None
     assert kernel.origin == "store"
     (row,) = read_lock(lock).kernels
-    assert (row.fingerprint, row.card) == (FUSION.fingerprint, row.card)
+    assert (row.fingerprint, row.card.name) == (FUSION.fingerprint, "NVIDIA H200")
 
 
 def test_what_it_does_not_name_has_no_kernel_though_the_store_has(lock: Path) -> None:
@@ -81,28 +83,80 @@ def test_a_kernel_that_the_store_has_lost_is_told(lock: Path, tmp_path: Path) ->
     assert "does not have it" in (source.why_not(FUSION, ROWS) or "")
 
 
-def test_a_newer_kernel_of_the_key_changes_nothing(lock: Path) -> None:
-    (row,) = read_lock(lock).kernels
-    other = row.model_copy(update={"artifact_sha256": "0" * 64})
+def edit(lock: Path, **fields: Any) -> None:
+    """Changes the one entry of the file as a hand would."""
     document = json.loads(lock.read_text())
-    document["kernels"] = [json.loads(other.model_dump_json())]
+    (entry,) = document["fusions"].values()
+    for name, value in fields.items():
+        *above, last = name.split("__")
+        at = entry
+        for part in above:
+            at = at[part]
+        at[last] = value
     lock.write_text(json.dumps(document))
+
+
+def test_a_newer_kernel_of_the_key_changes_nothing(lock: Path) -> None:
+    edit(lock, artifact_sha256="0" * 64)
     assert locked(lock).peek(FUSION, ROWS) is None  # the store's newest one is another
+
+
+def test_an_entry_without_an_artifact_takes_the_kernel_of_its_code_and_launch(lock: Path) -> None:
+    """As `service ci` writes it, which builds kernels from their schedules."""
+    edit(lock, artifact_sha256=None)
+    assert locked(lock).peek(FUSION, ROWS) is not None
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("generator", "another"),
+        ("code_hash", "0" * 64),
+        ("launch_hash", "0" * 64),
+        ("card__arch", "sm_100a"),
+    ],
+)
+@pytest.mark.parametrize("names_bytes", [True, False])
+def test_a_kernel_that_is_not_the_locked_one_is_not_taken(
+    lock: Path, field: str, value: str, names_bytes: bool
+) -> None:
+    (row,) = read_lock(lock).kernels
+    edit(lock, **{field: value}, artifact_sha256=row.artifact_sha256 if names_bytes else None)
+    source = locked(lock)
+    assert source.peek(FUSION, ROWS) is None
+    assert f"{field.replace('__', '.')}: the lock has {value}, the kernel" in (source.why_not(FUSION, ROWS) or "")
+
+
+def test_equal_kernels_are_written_with_equal_bytes_and_lines_of_their_own(lock: Path) -> None:
+    text = lock.read_text()
+    assert read_lock(lock).to_json() == text
+    assert all(f'\n   "{name}": ' in text for name in ("code_hash", "launch_hash", "artifact_sha256"))
+
+
+def test_what_is_signed_is_all_but_the_signature(lock: Path) -> None:
+    before = read_lock(lock)
+    signed = before.model_copy(update={"signature": Signature(key="0" * 64, value=base64.b64encode(bytes(64)))})
+    assert signed.signed_bytes() == before.signed_bytes()
+    lock.write_text(signed.to_json())
+    assert read_lock(lock) == signed
+    edit(lock, policy="another")
+    assert read_lock(lock).signed_bytes() != before.signed_bytes()
 
 
 @pytest.mark.parametrize(("card", "is_found"), [("the row's", True), ("B200", False)])
 def test_a_card_has_its_own(lock: Path, card: str, is_found: bool) -> None:
     (row,) = read_lock(lock).kernels
-    search: Any = fusetune.running.Search(card=row.card if is_found else card)
+    search: Any = fusetune.running.Search(card=row.card.name if is_found else card)
     assert (locked(lock).peek(FUSION, ROWS, search) is not None) == is_found
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "Invalid JSON"),
-        ('{"format": "fusetune.kernels/2"}', "format"),
-        ('{"kernels": [{"fingerprint": "a"}]}', "kernels.0.binding"),
+        ("{", "is damaged"),
+        ('{"format": "fusetune.lock/2"}', "format"),
+        ('{"format": "fusetune.kernels/1", "kernels": []}', "format"),
+        ('{"fusions": {"a": {"fingerprint": "a"}}}', "fusions.a.fingerprint"),
     ],
 )
 def test_a_damaged_lock_is_refused_with_the_place(tmp_path: Path, text: str, said: str) -> None:

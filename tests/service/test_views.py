@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from service import views
 from service.db import cards, fusions, kernels, migrate, trials, tunings
 from service.db.engine import Database

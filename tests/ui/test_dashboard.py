@@ -16,7 +16,7 @@ from tests.ui.conftest import Service
 EVERY = (
     "/", "/tunings", "/cards", "/fusions/{fusion}", "/kernels/{kernel}", "/kernels/{fake_kernel}", "/tunings/{done}",
     "/tunings/{running}", "/tunings/{queued}", "/tunings/{failed}", "/tunings/{cancelled}", "/tunings/{no_gpu}",
-    "/tunings/{fake}",
+    "/tunings/{fake}", "/docs", "/login",
 )  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses import FakeTensorMode
+from torch._guards import detect_fake_mode
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
@@ -97,8 +98,10 @@ def joint_of(fn: Callable[..., Any], leaves: Sequence[Any], spec: Any, *, symbol
         return pytree.tree_flatten(fn(*args, **kwargs))
 
     keep_device_guard()
-    mode = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv() if symbolic else None)
-    tensors = [mode.from_tensor(leaves[i].detach().requires_grad_(leaves[i].requires_grad)) for i in places]
+    mode = detect_fake_mode(leaves) or FakeTensorMode(
+        allow_non_fake_inputs=True, shape_env=ShapeEnv() if symbolic else None
+    )
+    tensors = [_as_fake(leaves[i], mode) for i in places]
     results, tangents = _results(called, tensors, mode)
     if not tangents:
         return None
@@ -138,6 +141,11 @@ def _results(
         raise CannotConvert("the trace", reason) from error
     plain = {i: x for i, x in enumerate(found) if not isinstance(x, torch.Tensor)}
     return Results(spec, plain, tuple(x.requires_grad for x in made)), tangents
+
+
+def _as_fake(x: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:
+    own = x.detach().requires_grad_(x.requires_grad)
+    return own if isinstance(own, FakeTensor) else mode.from_tensor(own)
 
 
 def _new_like(x: torch.Tensor) -> torch.Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
@@ -15,6 +14,7 @@ from torch.utils import _pytree as pytree
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.fusion import Fusion
 from fusetune.graph import Captured, Converted, capture
+from fusetune.graph.ambient import on_a_thread
 from fusetune.jitting.calling import Run, run_of
 from fusetune.jitting.last_call import LastCall
 from fusetune.running.source import Search, key_of
@@ -98,7 +98,9 @@ class Specialized:
         """The call, traced; where it cannot be said, what is refused stands in `why`. `is_inside`: an operator of
         torch makes the call."""
         try:
-            captured = _on_a_thread(partial(capture, fn, args, kwargs, symbolic=dynamic), is_inside)
+            tracing = partial(capture, fn, args, kwargs, symbolic=dynamic)
+            # Inside an operator this thread dispatches below autograd, where nothing can be traced.
+            captured = on_a_thread(tracing) if is_inside else tracing()
             converted = captured.converted()
             if converted.draws:
                 return cls.eager(DRAWS)
@@ -148,14 +150,6 @@ class Specialized:
         assert self.captured is not None
         assert self.converted is not None
         return run_of(kernel, self.captured, self.converted, self.binding.sizes, self.is_flat)
-
-
-def _on_a_thread(made: Callable[[], Captured], is_inside: bool) -> Captured:
-    """Inside an operator this thread dispatches below autograd, where nothing can be traced; another does not."""
-    if not is_inside:
-        return made()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(made).result()
 
 
 def next_size(size: int, buckets: Sequence[int] | str) -> int:

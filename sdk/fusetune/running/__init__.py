@@ -1,11 +1,11 @@
 """Where kernels come from while a program runs: the store, a service, a thread that waits for it. Needs no torch."""
 
 from fusetune.running.ahead import prepare
-from fusetune.running.lock import KernelLock, LockedKernel, LockedSource, read_lock
+from fusetune.running.lock import LockedSource, read_lock
 from fusetune.running.process import default_source, use_lock, use_source, write_lock
 from fusetune.running.source import KernelSource, Search, ServiceSource, wait
 
 __all__ = [
-    "KernelLock", "KernelSource", "LockedKernel", "LockedSource", "Search", "ServiceSource",
+    "KernelSource", "LockedSource", "Search", "ServiceSource",
     "default_source", "prepare", "read_lock", "use_lock", "use_source", "wait", "write_lock",
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -41,6 +40,6 @@ def write_lock(path: str | os.PathLike[str], source: KernelSource | None = None)
     lock = lock_of(source if source is not None else default_source())
     target = Path(path)
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    part.write_text(json.dumps(lock.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    part.write_text(lock.to_json(), encoding="utf-8")
     part.replace(target)
     return len(lock.kernels)

@@ -9,6 +9,7 @@ import torch
 from torch.library import Library, infer_schema, register_autograd, register_fake
 
 from fusetune.errors import InvalidRequest
+from fusetune.torch_ops.gradients import Gradients
 from fusetune.torch_ops.outputs import as_returned, changed_inputs, own_outputs
 from fusetune.wire.fusion import show
 from fusetune.wire.problems import Problem
@@ -113,32 +114,8 @@ def _of_function(library: Library, space: str, op: str, jitted: Any, changes: tu
     if not jitted.grad:
         return called  # type: ignore[no-any-return]
 
-    def pulled(values: list[torch.Tensor], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-        pull = torch.func.vjp(function, *values)[1]
-        return [x.clone() for x in pull(gradients[0] if len(gradients) == 1 else tuple(gradients))]
+    def define(suffix: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+        return _define(library, op + suffix, schema, run, fake)
 
-    part = torch.no_grad()(jitted.part("backward", pulled, is_inside=True))
-
-    def run_back(values: list[torch.Tensor], gradients: list[torch.Tensor]) -> list[torch.Tensor]:
-        return [_laid_as(x, value) for x, value in zip(part(values, gradients), values, strict=True)]
-
-    back = _define(
-        library, f"{op}_backward", "(Tensor[] values, Tensor[] gradients) -> Tensor[]",
-        run_back, lambda values, gradients: [torch.empty_like(x) for x in values],
-    )  # fmt: skip
-    # Numbers and other arguments would have to be saved beside tensors; a function that has some says so itself.
-    _give_gradients(
-        library, op, 0, lambda *all_: back(list(all_[: _tensors(function)]), list(all_[_tensors(function) :]))
-    )
+    library.impl(op, Gradients(jitted, called, define), "Autograd")  # type: ignore[no-untyped-call]
     return called  # type: ignore[no-any-return]
-
-
-def _laid_as(found: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    """The gradient in the layout that tracing says it has, that of a new tensor like the value."""
-    wanted = torch.empty_like(value, device="meta").stride()
-    return found if found.stride() == wanted else torch.empty_like(value).copy_(found)
-
-
-def _tensors(function: Callable[..., Any]) -> int:
-    """Parameters of a function, all of which are tensors."""
-    return infer_schema(function, mutates_args=()).partition("->")[0].count("Tensor")

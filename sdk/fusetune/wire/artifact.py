@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
@@ -277,6 +278,12 @@ class KernelArtifact(Wire):
         """The table of a kernel over lists; None for any other."""
         args = (arg for launch in self.launches for arg in launch.args)
         return next((arg for arg in args if isinstance(arg, ListArg)), None)
+
+    @property
+    def launch_hash(self) -> str:
+        """The hash of how the code is launched: grid, memory, arguments, tensor maps, scratch."""
+        launch = self.model_dump(mode="json", include={"launches", "scratch"})
+        return sha256(json.dumps(launch, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     @property
     def is_outdated(self) -> bool:

@@ -19,10 +19,10 @@ from compiler.wire import trace_from_json
 from fusetune.wire.artifact import KernelArtifact
 from service.dashboard.charts import Figure, samples
 from service.dashboard.conditions import condition_lines
-from service.dashboard.faults import not_found
+from service.dashboard.faults import PageFault, not_found
 from service.dashboard.pages.results import KernelResult, results
 from service.dashboard.schedule_text import TextPart, knobs_by_launch, parts, step_lines, steps_of
-from service.db import kernels, overview, trials
+from service.db import deletion, kernels, overview, trials
 from service.db.models import KernelRow
 
 
@@ -53,7 +53,7 @@ class KernelPage:
 
 
 def kernel_page(session: Session, id: str) -> KernelPage:
-    """Raises PageFault if there is no such kernel, DamagedArtifact if its bytes are not what they were."""
+    """Raises PageFault if there is no such kernel, DamagedArtifact or PrunedArtifact if its bytes are not there."""
     row = _row(session, id)
     artifact = _artifact(session, row)
     steps = steps_of(artifact.trace)
@@ -105,6 +105,8 @@ def samples_chart(session: Session, id: str) -> Figure:
 
 def _row(session: Session, id: str) -> KernelRow:
     row = kernels.get(session, id)
+    if row is None and (gone := deletion.deleted(session, id)) is not None:
+        raise PageFault(410, "Deleted", f"The kernel {id} was deleted on {gone.deleted_at:%Y-%m-%d %H:%M} UTC.")
     if row is None:
         raise not_found("kernel", id)
     return row

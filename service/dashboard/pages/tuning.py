@@ -24,8 +24,8 @@ from service.views import trial_view, tuning_views
 TRIALS_A_PAGE = 25
 
 _FURTHEST_FIRST: tuple[TrialStateName, ...] = (
-    "measured", "verified", "duplicate", "wrong_result", "crashed", "timed_out", "compile_failed", "compile_timed_out",
-    "unsupported", "illegal", "pruned", "cancelled",
+    "measured", "verified", "compiled", "duplicate", "wrong_result", "crashed", "timed_out", "compile_failed",
+    "compile_timed_out", "unsupported", "illegal", "pruned", "cancelled",
 )  # fmt: skip
 
 

@@ -30,8 +30,8 @@ from compiler.lower.kernel_ir import (
     SharedStore,
     Stmt,
 )
-from compiler.lower.operands import Less, Pointer, Reg, Shared
-from compiler.lower.sync_ir import CommitCopies, WaitCopies
+from compiler.lower.operands import Barrier, Less, Pointer, Reg, Shared
+from compiler.lower.sync_ir import Arrive, CommitCopies, WaitCopies
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.tile2d import Tile2d
 from search.tuning.candidates.candidate import Candidate
@@ -43,6 +43,22 @@ ROOT = Path(__file__).parents[3]
 SCHEDULERS = (Flat(SM_COUNT).name, Tile2d(SM_COUNT).name)
 F32, F16, BF16 = DType.F32, DType.F16, DType.BF16
 TX = Var("tx", 32)
+
+
+FREED: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("by a thread", {}, "ft_mbarrier_free"),
+    ("by a warp", {"of_warp": True}, "ft_mbarrier_free_by_warp"),
+    ("by a warp's instructions", {"of_warp": True, "by_mma": True}, "ft_mma_free_by_warp"),
+    ("of two blocks, by a thread", {"blocks": 2}, "ft_mbarrier_free_in_blocks<2u>"),
+    ("of two blocks, by a warp", {"of_warp": True, "blocks": 2}, "ft_mbarrier_free_by_warp_in_blocks<2u>"),
+    (
+        "of two blocks, by a warp's instructions",
+        {"of_warp": True, "by_mma": True, "blocks": 2},
+        "ft_mma_free_by_warp_in_blocks<2u>",
+    ),
+)
+"""Who says that a stage has been read, and the function that does: ordinary reads are fenced, in every block they are
+told of."""
 
 
 @pytest.mark.parametrize("folder", ["lower", "emit"])
@@ -246,6 +262,10 @@ STATEMENTS: tuple[tuple[str, Stmt, Sequence[str]], ...] = (
         "two conditions",
         If((Less(var(TX), const(3)), Less(const(1), var(TX))), (Declare("r", F32, 1),)),
         ["if (tx < 3u && 1u < tx) {", "  alignas(16) float r[1];", "}"],
+    ),
+    *(
+        (f"a stage is free, {who}", Arrive(Barrier(const(64)), **how), [f"{function}(smem + u32(64u));"])
+        for who, how, function in FREED
     ),
 )
 

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from search.measure.device import Effort, MeasureResult
 from search.measure.fake import FACTS, FakeDevice, facts_of
 from search.proof.emulated.apart import Prover
 from search.proof.emulated.check import EmulatedProof
-from search.tuning.attached import Attached, Detached, card_of
+from search.tuning.attached import Attached, Detached, card_of, others_like
 from search.tuning.budget import Budget
 from search.tuning.build import Build, Builder
 from search.tuning.candidates.candidate import Candidate
@@ -399,3 +400,34 @@ def test_tune_on_a_gpu_leaves_a_verified_kernel_and_resumes(invoke: Invoke, monk
 
     other = invoke("tune", "square.json", "--bind", "M=128", "--out", "out")
     assert (other.exit_code, "another tuning" in other.stderr) == (2, True)
+
+
+def find_several(wanted: str | None, index: int = 0) -> Attached | Detached:
+    """Three GPUs, of which the second is of another kind."""
+    if index > 2:
+        return find_nothing(None)
+    facts = FACTS if index != 1 else replace(FACTS, power_w=350)
+    return Attached(FakeDevice(facts=facts), facts, card_of(facts)[0], ())
+
+
+@pytest.mark.parametrize(
+    ("gpus", "others"), [("1", 0), ("2", 1), ("all", 1)], ids=["one", "two-of-a-kind", "all-of-its-kind"]
+)
+def test_gpus_of_its_kind_join_in(monkeypatch: pytest.MonkeyPatch, gpus: str, others: int) -> None:
+    monkeypatch.setattr("search.tuning.attached.find_device", find_several)
+    first = find_several(None)
+    assert isinstance(first, Attached)
+    found, notes = others_like(first, None if gpus == "all" else int(gpus) - 1)
+    assert len(found) == others
+    assert len(notes) == (gpus != "1")
+    assert all("350 W" in note for note in notes)
+    for device in (first.device, *found):
+        device.close()
+
+
+@pytest.mark.parametrize("gpus", ["0", "-1", "65", "some", "1.5", ""])
+def test_a_number_of_gpus_that_is_none_is_refused(invoke: Invoke, gpus: str) -> None:
+    refused = invoke("tune", "square.json", "--bind", "M=64", f"--gpus={gpus}")
+    assert refused.exit_code == 2
+    said = " ".join(refused.output.split())
+    assert f"--gpus: found {gpus}, expected 1 to 64, or all." in said

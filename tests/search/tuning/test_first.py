@@ -90,7 +90,8 @@ def test_other_work_for_the_device_waits_for_the_first_kernel(tmp_path: Path, is
         builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
         settings = SearchSettings(queue_depth=1)
 
-        def beside() -> None:
+        def beside(measuring: Any) -> None:
+            assert measuring is device
             done.append(len(device.calls))
 
         Tuner(builder, device, sampler, journal, Budget(), settings, first=first, beside=beside).run()
@@ -105,7 +106,7 @@ def test_other_work_is_done_where_no_kernel_was_measured(tmp_path: Path) -> None
     with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
         builder = Builder(Drafter(Scripted(["wrong 1"])), Compiler(), "sm_90a", artifact=artifact)
         sampler = RandomSampler(Scripted(["wrong 1"]).spaces, seed=0)
-        Tuner(builder, Device(), sampler, journal, Budget(), beside=lambda: done.append("done")).run()
+        Tuner(builder, Device(), sampler, journal, Budget(), beside=lambda device: done.append("done")).run()
     assert done == ["done"]
 
 

@@ -73,7 +73,7 @@ def test_an_artifact_is_the_stored_bytes(service: World) -> None:
     response = service.client.get(f"/v1/kernels/{row.id}")
     assert KernelArtifact.model_validate_json(response.content).cubin == CUBIN
     assert response.headers["etag"] == f'"{row.artifact_sha256}"'
-    assert "immutable" in response.headers["cache-control"]
+    assert response.headers["cache-control"] == "private, no-cache"
     assert response.headers["content-type"] == "application/json"
 
 

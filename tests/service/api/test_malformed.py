@@ -211,7 +211,7 @@ def test_what_is_not_there(shared: World, method: str, path: str) -> None:
     [
         pytest.param("PUT", "/v1/tunings", "GET, HEAD, POST", id="two-routes-of-one-path"),
         pytest.param("POST", "/v1/tunings/0", "DELETE, GET, HEAD", id="one-tuning"),
-        pytest.param("POST", "/v1/kernels/0", "GET, HEAD", id="kernel"),
+        pytest.param("POST", "/v1/kernels/0", "DELETE, GET, HEAD", id="kernel"),
         pytest.param("PATCH", "/v1/kernels/lookup", "POST", id="fixed-path-beside-a-parameter"),
         pytest.param("HEAD", "/v1/spaces", "POST", id="head-without-get"),
     ],
@@ -277,8 +277,8 @@ def test_a_fusion_whose_output_nothing_decides(shared: World) -> None:
 
 
 def test_a_fusion_that_no_scheduler_takes(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.operations.reading.schedulers_for", lambda *_: ())
-    monkeypatch.setattr("service.operations.reading.refusals", lambda *_: {"flat": "it cannot take this"})
+    monkeypatch.setattr("service.operations.understanding.schedulers_for", lambda *_: ())
+    monkeypatch.setattr("service.operations.understanding.refusals", lambda *_: {"flat": "it cannot take this"})
     problem = check(shared.post(REQUEST), 422, "unsupported-fusion")
     assert "flat: it cannot take this" in problem["detail"]
     assert shared.client.get("/v1/tunings").json()["items"] == []

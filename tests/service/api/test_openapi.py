@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterator
 from itertools import count
@@ -17,6 +18,7 @@ from schemathesis.generation.hypothesis.builder import HypothesisTestConfig, Hyp
 
 from service.app import create_app
 from service.openapi import document
+from service.openapi_examples import EXAMPLES
 from service.problems import KINDS
 from service.settings import Settings
 from tests.service.api.world import HOST, REQUEST, RecordingQueue, World, world
@@ -38,6 +40,7 @@ OPERATIONS = {
     "POST /v1/kernels/lookup", "GET /v1/kernels/{kernel_id}", "GET /v1/kernels/{kernel_id}/info",
     "GET /v1/kernels/{kernel_id}/source", "GET /v1/kernels/{kernel_id}/ptx", "GET /v1/kernels/{kernel_id}/cubin",
     "GET /v1/kernels/{kernel_id}/schedule", "GET /v1/fusions", "GET /v1/fusions/{fingerprint}", "GET /v1/cards",
+    "DELETE /v1/kernels/{kernel_id}", "DELETE /v1/fusions/{fingerprint}", "GET /v1/audit",
     "POST /v1/schedules/check", SPACES, "GET /healthz", "GET /readyz", "GET /metrics",
 }  # fmt: skip
 
@@ -59,6 +62,38 @@ def test_every_kind_of_problem_is_documented_somewhere(shared: World) -> None:
         "method-not-allowed", "not-http", "headers-too-large", "bad-form",
     }  # fmt: skip
     assert "HTTPValidationError" not in said
+
+
+def test_operations_are_called_as_people_would(shared: World) -> None:
+    """Generators of clients make functions of these."""
+    ids = [one["operationId"] for item in paths(shared).values() for one in item.values()]
+    assert len(set(ids)) == len(ids)
+    assert {"open_tuning", "list_kernels", "get_cubin", "cancel_tuning"} <= set(ids)
+    assert all(re.fullmatch(r"[a-z]+(_[a-z0-9]+)+", id) for id in ids)
+
+
+def test_bodies_have_examples_and_answers_their_headers(shared: World) -> None:
+    for path, item in paths(shared).items():
+        for one in item.values():
+            for media in one.get("requestBody", {}).get("content", {}).values():
+                assert media["example"] == EXAMPLES[path]
+            for status, answer in one["responses"].items():
+                assert "X-Request-Id" in answer["headers"]
+                assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
+    cubin = paths(shared)["/v1/kernels/{kernel_id}/cubin"]["get"]["responses"]["200"]
+    assert {"ETag", "Cache-Control"} <= set(cubin["headers"])
+
+
+def test_the_page_about_the_api_has_all_of_it_and_loads_nothing_from_elsewhere(shared: World) -> None:
+    page = shared.client.get("/docs")
+    assert page.status_code == 200
+    for path, item in paths(shared).items():
+        assert path in page.text
+        assert all(f'id="{one["operationId"]}"' in page.text for one in item.values())
+    assert 'href="#tuningrequest"' in page.text
+    assert 'id="tuningrequest"' in page.text
+    loaded = re.findall(r'(?:src|href)="([^"]*)"', page.text)
+    assert [one for one in loaded if not re.match(r"#|/(?!/)", one)] == []
 
 
 def test_bodies_are_the_wire_types(shared: World) -> None:

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from starlette.testclient import TestClient
 
 from compiler.arch import Card, card_named
-from compiler.pipeline import GENERATOR
+from compiler.generator import GENERATOR
 from fusetune.wire import binding_hash, canonicalize, fingerprint
 from fusetune.wire.artifact import (
     TIMING_POLICY,
@@ -37,7 +37,7 @@ from service.db.engine import Database
 from service.db.migrate import ensure_ready
 from service.db.models import KernelRow
 from service.jobs.queue import QueueUnavailable
-from service.operations.reading import understand
+from service.operations.understanding import understand
 from service.settings import Settings
 
 HOST = "http://127.0.0.1:8765"
@@ -59,10 +59,12 @@ class RecordingQueue:
     handed: list[tuple[str, str]] = field(default_factory=list)
     cancelled: list[str] = field(default_factory=list)
     is_down: bool = False
+    priorities: list[int] = field(default_factory=list)
 
-    def enqueue(self, tuning_id: str, queue: str) -> None:
+    def enqueue(self, tuning_id: str, queue: str, priority: int) -> None:
         self._check()
         self.handed.append((tuning_id, queue))
+        self.priorities.append(priority)
 
     def cancel(self, tuning_id: str) -> None:
         self._check()

@@ -16,6 +16,7 @@ from compiler.arch import arch_named, card_or_default
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from fusetune.wire.artifact import VERIFIER, KernelArtifact
+from fusetune.wire.lock import LockedCandidate
 from search.cost.roofline import floor_us
 from search.measure.device import TIMING_POLICY
 from search.measure.fake import FACTS, FakeDevice
@@ -23,7 +24,7 @@ from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.candidates.plan import Plan
 from search.tuning.identity import kernel_id
 from service.ci.folder import LockSubject, read_folder
-from service.ci.lock import Lock, LockedCandidate, LockedCard, LockedEvidence, LockEntry, write_lock
+from service.ci.lock import CiCard, CiEntry, CiEvidence, CiLock, write_lock
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fusions"
 NAMES = ("add", "bias_gelu", "transpose")
@@ -41,7 +42,7 @@ def copied(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LockSubject]:
     at = tmp_path_factory.mktemp("none")
-    folder = read_folder(copied(at / "fusions"), SIZES, Lock(), at / "lock.json")
+    folder = read_folder(copied(at / "fusions"), SIZES, CiLock(), at / "lock.json")
     assert not folder.unusable
     return {subject.name: subject for subject in folder.subjects}
 
@@ -55,15 +56,15 @@ def kernel_of(subject: LockSubject, pool: CompilePool, of: str = "") -> tuple[An
     return candidate, artifact(generated, pool.submit(generated.source, "sm_90a").result())
 
 
-def entry_of(subject: LockSubject, candidate: Any, kernel: KernelArtifact) -> LockEntry:
+def entry_of(subject: LockSubject, candidate: Any, kernel: KernelArtifact) -> CiEntry:
     """What a tuning on the fake device leaves of it: every kernel takes 10 us there."""
     card = card_of(FACTS)[0]
     code_hash, launch_hash = kernel_id(kernel)
-    return LockEntry(
+    return CiEntry(
         fingerprint=subject.fusion.fingerprint,
         binding_hash=subject.fusion.binding_hash,
         binding=subject.binding,
-        card=LockedCard.of(card),
+        card=CiCard.of(card),
         policy=TIMING_POLICY,
         generator=kernel.conditions.generator,
         nvrtc=kernel.conditions.nvrtc,
@@ -73,7 +74,7 @@ def entry_of(subject: LockSubject, candidate: Any, kernel: KernelArtifact) -> Lo
         source_sha256=sha256(kernel.source.encode()).hexdigest(),
         code_hash=code_hash,
         launch_hash=launch_hash,
-        evidence=LockedEvidence(verifier=VERIFIER),
+        evidence=CiEvidence(verifier=VERIFIER),
         median_us=10.0,
         p10_us=9.9,
         p90_us=10.1,
@@ -88,12 +89,12 @@ def kernels(subjects: dict[str, LockSubject], pool: CompilePool) -> dict[str, tu
 
 
 @pytest.fixture(scope="session")
-def lock(subjects: dict[str, LockSubject], kernels: dict[str, tuple[Any, KernelArtifact]]) -> Lock:
-    return Lock(fusions={name: entry_of(subject, *kernels[name]) for name, subject in subjects.items()})
+def lock(subjects: dict[str, LockSubject], kernels: dict[str, tuple[Any, KernelArtifact]]) -> CiLock:
+    return CiLock(fusions={name: entry_of(subject, *kernels[name]) for name, subject in subjects.items()})
 
 
 @pytest.fixture
-def place(tmp_path: Path, lock: Lock) -> Path:
+def place(tmp_path: Path, lock: CiLock) -> Path:
     """A folder as a repository has it: `fusions/*.json` and, beside it, `lock.json`."""
     copied(tmp_path / "fusions")
     write_lock(tmp_path / "lock.json", lock)

@@ -19,7 +19,7 @@ from search.tuning.timeline import Timeline
 from search.tuning.trial import TrialState
 from service.ci.check import SECOND_LOOKS, Rebuild, check_built, check_run
 from service.ci.folder import LockSubject, read_folder
-from service.ci.lock import Lock, LockedEvidence, LockEntry, read_lock, write_lock
+from service.ci.lock import CiEntry, CiEvidence, CiLock, read_lock, write_lock
 from service.ci.verdict import CiVerdict, Status
 from tests.service.ci.conftest import EXAMPLES, entry_of, kernel_of
 
@@ -79,7 +79,7 @@ WRONG = fails(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")
     ],
 )
 def test_a_rebuilt_kernel_is_verified_and_timed(
-    lock: Lock,
+    lock: CiLock,
     subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     answers: list[MeasureResult],
@@ -105,15 +105,15 @@ def test_a_rebuilt_kernel_is_verified_and_timed(
     ],
 )
 def test_a_proof_of_an_older_verifier_is_renewed_where_the_kernel_is_right(
-    lock: Lock,
+    lock: CiLock,
     subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     verifier: int,
     ends: int,
 ) -> None:
-    entry = lock.fusions["add"].model_copy(update={"evidence": LockedEvidence(verifier=verifier)})
+    entry = lock.fusions["add"].model_copy(update={"evidence": CiEvidence(verifier=verifier)})
 
-    def checked(answer: MeasureResult, entry: LockEntry = entry) -> CiVerdict:
+    def checked(answer: MeasureResult, entry: CiEntry = entry) -> CiVerdict:
         return check_run(subjects["add"], entry, kernels["add"][1], Scripted([answer] * 3), 0.1)
 
     ok, slower, wrong = checked(takes(10.0)), checked(takes(20.0)), checked(WRONG)
@@ -124,7 +124,7 @@ def test_a_proof_of_an_older_verifier_is_renewed_where_the_kernel_is_right(
     assert [told in one.details for one in (ok, slower, wrong, changed)] == [ends != verifier] * 2 + [False] * 2
 
 
-def locked(lock: Lock, **fields: str) -> LockEntry:
+def locked(lock: CiLock, **fields: str) -> CiEntry:
     return lock.fusions["add"].model_copy(update=fields)
 
 
@@ -155,7 +155,7 @@ def locked(lock: Lock, **fields: str) -> LockEntry:
     ],
 )
 def test_without_its_gpu_a_rebuilt_kernel_is_compared(
-    lock: Lock,
+    lock: CiLock,
     subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     fields: dict[str, str],
@@ -180,7 +180,7 @@ def test_without_its_gpu_a_rebuilt_kernel_is_compared(
     ],
 )
 def test_a_field_that_does_not_follow_from_the_rest_is_named(
-    lock: Lock,
+    lock: CiLock,
     subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[Any, KernelArtifact]],
     fields: dict[str, Any],
@@ -211,7 +211,7 @@ def test_a_field_that_does_not_follow_from_the_rest_is_named(
     ],
 )
 def test_changed_code_is_run_and_stays_a_change(
-    lock: Lock,
+    lock: CiLock,
     subjects: dict[str, LockSubject],
     kernels: dict[str, tuple[object, KernelArtifact]],
     answers: list[MeasureResult],
@@ -225,7 +225,7 @@ def test_changed_code_is_run_and_stays_a_change(
 
 
 def test_a_locked_schedule_is_rebuilt_byte_for_byte(
-    lock: Lock, subjects: dict[str, LockSubject], kernels: dict[str, tuple[object, KernelArtifact]], pool: CompilePool
+    lock: CiLock, subjects: dict[str, LockSubject], kernels: dict[str, tuple[object, KernelArtifact]], pool: CompilePool
 ) -> None:
     for name, entry in lock.fusions.items():
         built = Rebuild.start(subjects[name], entry, pool).finish()
@@ -237,9 +237,9 @@ def test_a_locked_schedule_is_rebuilt_byte_for_byte(
 def test_a_kernel_of_several_launches_is_built_again_from_its_lock(tmp_path: Path, pool: CompilePool) -> None:
     (tmp_path / "fusions").mkdir()
     shutil.copy(EXAMPLES / "col_sum.json", tmp_path / "fusions")
-    (subject,) = read_folder(tmp_path / "fusions", {"M": 16384, "N": 256}, Lock(), tmp_path / "none").subjects
+    (subject,) = read_folder(tmp_path / "fusions", {"M": 16384, "N": 256}, CiLock(), tmp_path / "none").subjects
     candidate, kernel = kernel_of(subject, pool, of="launches")
-    write_lock(tmp_path / "lock.json", Lock(fusions={subject.name: entry_of(subject, candidate, kernel)}))
+    write_lock(tmp_path / "lock.json", CiLock(fusions={subject.name: entry_of(subject, candidate, kernel)}))
     lock = read_lock(tmp_path / "lock.json")
     assert lock is not None
     entry = lock.fusions["col_sum"]
@@ -255,7 +255,7 @@ def test_a_kernel_of_several_launches_is_built_again_from_its_lock(tmp_path: Pat
 
 
 def test_a_schedule_that_no_longer_holds_is_said_to(
-    lock: Lock, subjects: dict[str, LockSubject], pool: CompilePool
+    lock: CiLock, subjects: dict[str, LockSubject], pool: CompilePool
 ) -> None:
     entry = lock.fusions["add"]
     steps = [{**step, "factor": 3} if "factor" in step else step for step in entry.trace["steps"]]
@@ -266,7 +266,7 @@ def test_a_schedule_that_no_longer_holds_is_said_to(
 
 
 def test_a_source_that_the_compiler_refuses_is_said_to(
-    lock: Lock, subjects: dict[str, LockSubject], pool: CompilePool
+    lock: CiLock, subjects: dict[str, LockSubject], pool: CompilePool
 ) -> None:
     rebuild = Rebuild.start(subjects["add"], lock.fusions["add"], pool)
     refused = replace(rebuild, compiled=pool.submit("no CUDA", "sm_90a")).finish()

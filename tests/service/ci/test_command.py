@@ -21,7 +21,7 @@ from search.measure.fake import FakeDevice
 from search.tuning.attached import Attached, Detached
 from search.tuning.budget import Budget
 from service.ci import command
-from service.ci.lock import Lock, read_lock
+from service.ci.lock import CiLock, read_lock
 from service.ci.tuning import tune
 from tests.service.ci.conftest import times_of
 
@@ -155,7 +155,7 @@ def test_without_a_gpu_an_entry_of_an_older_verifier_is_a_miss(place: Path, edit
     assert (place / "lock.json").read_bytes() == before
 
 
-def test_with_a_gpu_an_entry_of_an_older_verifier_is_proven_again(place: Path, edit_entry: Edit, lock: Lock) -> None:
+def test_with_a_gpu_an_entry_of_an_older_verifier_is_proven_again(place: Path, edit_entry: Edit, lock: CiLock) -> None:
     edit_entry("add", lambda entry: entry["evidence"].update(verifier=VERIFIER - 1))
     before = (place / "lock.json").read_bytes()
     run = ci(place)
@@ -181,7 +181,7 @@ def test_card_asks_for_another_than_the_locks_own(place: Path) -> None:
     assert (run.exit_code, "card: the lock has fake, found H100 SXM" in run.stdout) == (3, True)
 
 
-def test_a_first_run_tunes_and_the_next_one_holds(place: Path, lock: Lock) -> None:
+def test_a_first_run_tunes_and_the_next_one_holds(place: Path, lock: CiLock) -> None:
     (place / "lock.json").unlink()
     for name in ("bias_gelu", "transpose"):
         (place / "fusions" / f"{name}.json").unlink()
@@ -201,7 +201,7 @@ def test_a_first_run_tunes_and_the_next_one_holds(place: Path, lock: Lock) -> No
 
 
 @pytest.fixture
-def tuned_at_once(monkeypatch: pytest.MonkeyPatch, lock: Lock) -> list[str]:
+def tuned_at_once(monkeypatch: pytest.MonkeyPatch, lock: CiLock) -> list[str]:
     """A tuning that takes no time and ends at the lock's own entries; returns the names that were tuned."""
     tuned: list[str] = []
 
@@ -224,7 +224,7 @@ def tuned_at_once(monkeypatch: pytest.MonkeyPatch, lock: Lock) -> list[str]:
     ],
 )
 def test_update_tunes_what_does_not_hold_and_nothing_else(
-    place: Path, edit_entry: Edit, lock: Lock, tuned_at_once: list[str], change: Callable[[dict[str, Any]], None]
+    place: Path, edit_entry: Edit, lock: CiLock, tuned_at_once: list[str], change: Callable[[dict[str, Any]], None]
 ) -> None:
     edit_entry("add", change)
     run = ci(place, "--update")
@@ -233,7 +233,7 @@ def test_update_tunes_what_does_not_hold_and_nothing_else(
     assert (place / "lock.json").read_text() == lock.to_json()
 
 
-def test_a_fusion_without_a_kernel_keeps_the_others(place: Path, lock: Lock, tuned_at_once: list[str]) -> None:
+def test_a_fusion_without_a_kernel_keeps_the_others(place: Path, lock: CiLock, tuned_at_once: list[str]) -> None:
     square = json.loads((place / "fusions" / "transpose.json").read_text())
     square["ops"] = [{"op": "square", "in": ["x"], "out": "out"}]
     (place / "fusions" / "square.json").write_text(json.dumps(square))
@@ -259,7 +259,7 @@ def test_entries_without_a_file_are_told_and_dropped_by_update_alone(place: Path
     assert json.loads((place / "lock.json").read_text())["fusions"].keys() == {"bias_gelu", "transpose"}
 
 
-def test_a_bad_file_costs_only_itself_and_drops_nothing(place: Path, lock: Lock) -> None:
+def test_a_bad_file_costs_only_itself_and_drops_nothing(place: Path, lock: CiLock) -> None:
     (place / "fusions" / "add.json").write_text('{"cases": []}')
     (place / "fusions" / "transpose.json").unlink()
     run = ci(place, "--update")

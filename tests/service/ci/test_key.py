@@ -11,7 +11,7 @@ from fusetune.wire.parse import parse_fusion
 from search.cli.load import Named
 from service.ci.folder import LockSubject
 from service.ci.key import Key, differences
-from service.ci.lock import Lock
+from service.ci.lock import CiLock
 
 
 def add_of(symbol: str, dtype: str, binding: Mapping[str, Any], op: str = "add") -> LockSubject:
@@ -65,7 +65,7 @@ ALIGNED = (InputBinding(), InputBinding(align=4))
         ),
     ],
 )
-def test_what_differs_in_the_binding_is_named(lock: Lock, found: LockSubject, told: tuple[str, ...]) -> None:
+def test_what_differs_in_the_binding_is_named(lock: CiLock, found: LockSubject, told: tuple[str, ...]) -> None:
     assert differences(lock.fusions["add"], Key(found, "fake")) == told
 
 
@@ -77,25 +77,25 @@ def test_what_differs_in_the_binding_is_named(lock: Lock, found: LockSubject, to
         pytest.param(add_of("M", "f32", {"sizes": {"M": 65, "N": 128}}, op="mul"), 1, id="operator-and-size"),
     ],
 )
-def test_another_graph_is_told_apart_from_another_size(lock: Lock, found: LockSubject, size_told: int) -> None:
+def test_another_graph_is_told_apart_from_another_size(lock: CiLock, found: LockSubject, size_told: int) -> None:
     told = differences(lock.fusions["add"], Key(found, "fake"))
     assert told[0].startswith(f"fingerprint: the lock has {lock.fusions['add'].fingerprint[:12]}, the file ")
     assert [line for line in told[1:] if line.startswith("size ")] == ["size M: the lock has 64, found 65"] * size_told
     assert len(told) == 1 + size_told
 
 
-def test_sizes_that_change_places_are_a_difference(lock: Lock) -> None:
+def test_sizes_that_change_places_are_a_difference(lock: CiLock) -> None:
     turned = add_of("N", "f32", {"sizes": {"N": 64}})  # both dimensions are of one symbol
     assert any(line.startswith("fingerprint") for line in differences(lock.fusions["add"], Key(turned, "fake")))
 
 
-def test_equal_numbers_under_swapped_names_are_no_hit(lock: Lock) -> None:
+def test_equal_numbers_under_swapped_names_are_no_hit(lock: CiLock) -> None:
     entry = lock.fusions["add"].model_copy(update={"binding_hash": "0" * 64})
     (told,) = differences(entry, Key(add_of("M", "f32", SAME), "fake"))
     assert told.startswith("binding: the lock has 000000000000, found ")
 
 
-def test_card_and_policy_are_part_of_the_key(lock: Lock, subjects: dict[str, LockSubject]) -> None:
+def test_card_and_policy_are_part_of_the_key(lock: CiLock, subjects: dict[str, LockSubject]) -> None:
     key = Key(subjects["add"], "H200", "stopwatch_v9")
     assert differences(lock.fusions["add"], key) == (
         "card: the lock has fake, found H200",

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from service.ci.lock import Lock, LockError, read_lock, write_lock
+from service.ci.lock import CiLock, LockError, read_lock, write_lock
 
 
-def test_a_lock_reads_back_equal_and_writes_the_same_bytes(tmp_path: Path, lock: Lock) -> None:
+def test_a_lock_reads_back_equal_and_writes_the_same_bytes(tmp_path: Path, lock: CiLock) -> None:
     path = tmp_path / "lock.json"
     write_lock(path, lock)
     text = path.read_text()
@@ -21,7 +21,7 @@ def test_a_lock_reads_back_equal_and_writes_the_same_bytes(tmp_path: Path, lock:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_change_of_one_entry_changes_its_own_lines_only(lock: Lock) -> None:
+def test_a_change_of_one_entry_changes_its_own_lines_only(lock: CiLock) -> None:
     slower = lock.fusions["add"].model_copy(update={"median_us": 11.5})
     before, after = (
         one.to_json().splitlines()
@@ -32,8 +32,8 @@ def test_a_change_of_one_entry_changes_its_own_lines_only(lock: Lock) -> None:
     ]
 
 
-def test_the_text_is_sorted_json_whose_steps_are_lines(lock: Lock) -> None:
-    turned = Lock(fusions=dict(reversed(lock.fusions.items())))
+def test_the_text_is_sorted_json_whose_steps_are_lines(lock: CiLock) -> None:
+    turned = CiLock(fusions=dict(reversed(list(lock.fusions.items()))))
     assert turned.to_json() == lock.to_json()
     document = json.loads(lock.to_json())
     steps = document["fusions"]["add"]["trace"]["steps"]

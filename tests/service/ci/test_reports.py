@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from service.ci.junit import junit_xml
-from service.ci.lock import Lock
+from service.ci.lock import CiLock
 from service.ci.summary import markdown_summary, text_summary
 from service.ci.verdict import EXIT_CODES, CiReport, CiVerdict, Status, worst
 
@@ -113,7 +113,7 @@ def test_a_verdict_is_a_failure_an_error_or_skipped(status: Status, kind: str | 
         assert case[0].text == "why\nmore"
 
 
-def test_junit_has_times_as_properties(lock: Lock) -> None:
+def test_junit_has_times_as_properties(lock: CiLock) -> None:
     entry = lock.fusions["add"]
     verdict = CiVerdict("add", Status.OK, "", (), entry, locked_us=10.0, measured_us=10.25, seconds=0.5)
     root = ET.fromstring(junit_xml(report_of(verdict)))

@@ -6,10 +6,12 @@ import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import typer
+from sqlalchemy import select
 from typer.testing import CliRunner, Result
 
 from compiler.arch import card_named
@@ -17,9 +19,12 @@ from compiler.errors import Unsupported
 from search.measure.device import CardFacts
 from search.tuning.attached import Attached, Detached
 from service.cli import cards as cards_command
+from service.cli.audit import audit
 from service.cli.cards import cards
 from service.cli.database import db
+from service.cli.delete import delete
 from service.cli.keys import keys
+from service.cli.prune import prune
 from service.db import kernels, migrate
 from service.db import keys as key_rows
 from service.db.cards import Presence, announce, card_id, put
@@ -30,7 +35,10 @@ from tests.service.db.rows import CARD, CARD_ID, kernel, posted
 app = typer.Typer()
 app.add_typer(db, name="db")
 app.add_typer(keys, name="keys")
+app.add_typer(delete, name="delete")
 app.command()(cards)
+app.command()(prune)
+app.command()(audit)
 
 Run = Callable[..., Result]
 PROBLEMS = (2, "")
@@ -186,11 +194,38 @@ def test_a_key_is_printed_once_and_works(run: Run, url: str) -> None:
     assert key.startswith(key_rows.PREFIX)
     assert "not shown again" in made.stderr
     with Database(url) as database, database.read() as session:
-        assert key_rows.holder(session, key) == "ci"
+        holder = key_rows.holder(session, key)
+        assert holder is not None
+        assert (holder.name, holder.scope) == ("ci", "tune")
     listed = run("keys", "list")
     assert (listed.exit_code, key in listed.stdout) == (0, False)
     assert [line.split()[0] for line in listed.stdout.splitlines()] == ["name", "ci"]
-    assert len(listed.stdout.splitlines()[1].split()) == 3, "name, day and minute; not revoked"
+    assert listed.stdout.splitlines()[1].split()[1] == "tune"
+    assert len(listed.stdout.splitlines()[1].split()) == 5, "name, scope, day and minute, priority; not revoked"
+
+
+def test_a_key_is_made_with_its_terms(run: Run, url: str) -> None:
+    terms = ("--scope", "read", "--expires-days", "2", "--tunings-a-day", "3", "--gpu-s-a-day", "90", "--priority", "1")
+    assert run("keys", "create", "ci", *terms, "--requests-a-minute", "60").exit_code == 0
+    listed = run("keys", "list").stdout.splitlines()[1]
+    assert listed.rstrip().endswith("1         3 tunings a day, 90 GPU s a day, 60 requests a minute")
+    with Database(url) as database, database.read() as session:
+        (row,) = key_rows.every(session)
+        assert row.expires_at is not None
+        assert row.expires_at - row.created_at == pytest.approx(timedelta(days=2), abs=timedelta(minutes=1))
+    told = run("audit", "--action", "key.created", "--json").stdout
+    assert json.loads(told)["detail"]["scope"] == "read"
+    assert "key.created" in run("audit").stdout
+
+
+@pytest.mark.parametrize(
+    "option", ["--scope=root", "--priority=0", "--tunings-a-day=0", "--expires-days=0", "--expires-days=nan"]
+)
+def test_terms_that_cannot_be_are_refused(run: Run, option: str) -> None:
+    run("db", "upgrade")
+    told = run("keys", "create", "ci", option)
+    assert (told.exit_code, told.stdout) == PROBLEMS
+    assert option.partition("=")[0] in told.stderr
 
 
 def test_a_revoked_key_is_accepted_no_more(run: Run, url: str) -> None:
@@ -200,7 +235,7 @@ def test_a_revoked_key_is_accepted_no_more(run: Run, url: str) -> None:
         assert (done.exit_code, done.stdout) == (0, "The key of ci is accepted no more.\n")
     with Database(url) as database, database.read() as session:
         assert key_rows.holder(session, key) is None
-    assert len(run("keys", "list").stdout.splitlines()[1].split()) == 5
+    assert len(run("keys", "list").stdout.splitlines()[1].split()) == 7
     assert run("keys", "create", "ci").exit_code == 0
 
 
@@ -298,3 +333,37 @@ def test_cards_that_the_database_serves(run: Run, url: str) -> None:
     assert line.split() == f"H200 {CARD_ID} the card, driver 580.65 1 host-0, host-1 (no GPU)".split()
     (served,) = json.loads(run("cards", "--json").stdout)["served"]
     assert (served["kernels"], [worker["id"] for worker in served["workers"]]) == (1, ["host-0", "host-1"])
+
+
+def test_prune_and_delete_say_what_went(run: Run, url: str) -> None:
+    run("db", "upgrade")
+    with Database(url) as database, database.write() as session:
+        key = posted(session)
+        old = kernels.publish(session, kernel(session, key, b"old")).id
+        new = kernels.publish(session, kernel(session, key, b"new", median_us=5.0)).id
+    nothing = "code of 0 replaced kernels (0.0 MiB), samples of 0 trials, 0 workers, 0 Idempotency-Keys"
+    assert run("prune").stdout == f"Gone: {nothing}.\n"
+    would = run("prune", "--code", "0", "--dry-run").stdout
+    assert would.startswith("Would go: code of 1 replaced kernels")
+    assert would.endswith("Nothing was changed.\n")
+    assert run("prune", "--code", "forever").stdout == f"Gone: {nothing}.\n"
+    assert run("prune", "--code", "0").stdout.startswith("Gone: code of 1 replaced kernels")
+    refused = run("delete", "kernel", new)
+    assert (refused.exit_code, "nothing was deleted" in refused.stderr) == (2, True)
+    assert run("delete", "kernel", new, "--yes").stdout == f"Kernel {new} is deleted.\n"
+    again = run("delete", "kernel", new, "--yes")
+    assert (again.exit_code, "It was deleted on" in again.stderr) == (2, True)
+    gone = run("delete", "fusion", key[0], "--yes").stdout
+    assert gone == f"Fusion {key[0]} is deleted, with 1 kernels, 0 tunings, 0 trials.\n"
+    with Database(url) as database, database.read() as session:
+        actions = [(row.action, row.subject) for row in session.scalars(select(AuditRow).order_by(AuditRow.id))]
+    assert actions == [("pruned", "database"), ("kernel.deleted", new), ("fusion.deleted", key[0])]
+    assert old != new
+
+
+@pytest.mark.parametrize("option", ["--code=-1", "--samples=soon", "--workers=nan"])
+def test_prune_refuses_times_that_are_none(run: Run, option: str) -> None:
+    run("db", "upgrade")
+    told = run("prune", option)
+    assert (told.exit_code, told.stdout) == PROBLEMS
+    assert "keep_" in told.stderr

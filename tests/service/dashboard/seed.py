@@ -19,8 +19,9 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from compiler.arch import Card, card_named
+from compiler.generator import GENERATOR
 from compiler.nvrtc import Compiled, KernelResources
-from compiler.pipeline import GENERATOR, Generated, artifact, generate
+from compiler.pipeline import Generated, artifact, generate
 from compiler.wire import bind
 from fusetune.wire.artifact import (
     TIMING_POLICY,
@@ -45,7 +46,7 @@ from service.db.cards import Presence
 from service.db.engine import Database
 from service.db.models import KernelRow, TuningRow, WorkerRow
 from service.db.types import now
-from service.operations.reading import understand
+from service.operations.understanding import understand
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fusions"
 H200 = card_named("H200")
@@ -386,7 +387,7 @@ def _seed(session: Session) -> Seeded:
     no_gpu = tune(session, table, 1200, queue=f"prepare-{table.card_id}")
     begin(session, table, no_gpu, "builder-0")
     for number in range(5):
-        trials.record(session, no_gpu.id, trial(table, number, "verified" if number == 2 else "cancelled"))
+        trials.record(session, no_gpu.id, trial(table, number, "verified" if number == 2 else "compiled"))
     emulated = publish(session, table, 2, None, no_gpu, EMULATED)
     tunings.finish(session, no_gpu.id, "done", ended="emulated", note=NO_GPU_NOTE, kernel_id=emulated.id)
 

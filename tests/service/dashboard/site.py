@@ -20,7 +20,7 @@ class SilentQueue:
     def __init__(self) -> None:
         self.cancelled: list[str] = []
 
-    def enqueue(self, tuning_id: str, queue: str) -> None:
+    def enqueue(self, tuning_id: str, queue: str, priority: int) -> None:
         pass
 
     def cancel(self, tuning_id: str) -> None:

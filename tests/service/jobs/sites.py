@@ -148,7 +148,7 @@ class Site:
             )
             row, _ = tunings.open_or_join(session, row)
         if hand_over:
-            self.jobs.enqueue(row.id, row.queue)
+            self.jobs.enqueue(row.id, row.queue, row.priority)
         return row.id
 
     def environment(self) -> dict[str, str]:

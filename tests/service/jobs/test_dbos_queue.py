@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import URL, create_engine, text
 
+from service.db.models import NORMAL
 from service.jobs.dbos_queue import SCHEMA, DbosQueue
 from service.jobs.queue import QueueUnavailable
 from tests.service.db.conftest import created
@@ -46,17 +47,17 @@ def tuning_id() -> str:
 
 
 def test_a_job_is_handed_over_before_any_worker_ran_and_only_once(jobs: DbosQueue, tuning_id: str) -> None:
-    jobs.enqueue(tuning_id, QUEUE)
-    jobs.enqueue(tuning_id, QUEUE)
+    jobs.enqueue(tuning_id, QUEUE, NORMAL)
+    jobs.enqueue(tuning_id, QUEUE, NORMAL)
     other = uuid.uuid4().hex
     assert jobs.states([tuning_id, other]) == {tuning_id: "ENQUEUED"}
 
 
 def test_a_cancelled_job_is_not_brought_back(jobs: DbosQueue, tuning_id: str) -> None:
-    jobs.enqueue(tuning_id, QUEUE)
+    jobs.enqueue(tuning_id, QUEUE, NORMAL)
     jobs.cancel(tuning_id)
     jobs.cancel(tuning_id)
-    jobs.enqueue(tuning_id, QUEUE)
+    jobs.enqueue(tuning_id, QUEUE, NORMAL)
     assert jobs.states([tuning_id]) == {tuning_id: "CANCELLED"}
 
 
@@ -68,8 +69,8 @@ def test_cancelling_a_tuning_without_a_job_does_nothing(jobs: DbosQueue, tuning_
 def test_two_processes_may_make_the_tables(url: str, tuning_id: str) -> None:
     first, second = DbosQueue(url), DbosQueue(url)
     try:
-        first.enqueue(tuning_id, QUEUE)
-        second.enqueue(tuning_id, QUEUE)
+        first.enqueue(tuning_id, QUEUE, NORMAL)
+        second.enqueue(tuning_id, QUEUE, NORMAL)
         assert second.states([tuning_id]) == {tuning_id: "ENQUEUED"}
     finally:
         first.close()
@@ -78,14 +79,14 @@ def test_two_processes_may_make_the_tables(url: str, tuning_id: str) -> None:
 
 def test_a_closed_queue_connects_again(jobs: DbosQueue, tuning_id: str) -> None:
     jobs.close()
-    jobs.enqueue(tuning_id, QUEUE)
+    jobs.enqueue(tuning_id, QUEUE, NORMAL)
     jobs.close()
     jobs.close()
     assert jobs.states([tuning_id]) == {tuning_id: "ENQUEUED"}
 
 
 def test_arguments_are_stored_as_json(url: str, jobs: DbosQueue, tuning_id: str) -> None:
-    jobs.enqueue(tuning_id, QUEUE)
+    jobs.enqueue(tuning_id, QUEUE, NORMAL)
     engine = create_engine(url)
     schema = "" if url.startswith("sqlite") else f"{SCHEMA}."
     with engine.connect() as connection:
@@ -108,7 +109,7 @@ def test_arguments_are_stored_as_json(url: str, jobs: DbosQueue, tuning_id: str)
 def test_a_database_that_does_not_answer_is_said_so(url: str, why: str, tuning_id: str) -> None:
     jobs = DbosQueue(url)
     with pytest.raises(QueueUnavailable) as caught:
-        jobs.enqueue(tuning_id, QUEUE)
+        jobs.enqueue(tuning_id, QUEUE, NORMAL)
     assert why in caught.value.reason
     assert "secret" not in str(caught.value)
     jobs.close()

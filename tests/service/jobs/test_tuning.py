@@ -25,6 +25,7 @@ from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.job import MAX_DEATHS
 from service.jobs.settle import why_no_kernel
 from service.jobs.trial_log import DbTrialLog
+from service.stands_on import StandsOn
 from tests.service.jobs.benches import CANDIDATE, H200, Bench, winner, wins
 from tests.service.jobs.sites import fusion_of
 
@@ -77,6 +78,12 @@ def test_the_first_kernel_is_served_before_the_search_has_ended(bench: Bench) ->
     assert provisional.provisional["expected"] == pytest.approx(1 / 11)
     (current,) = [kernel for kernel in bench.kernels() if kernel.superseded_at is None]
     assert (current.id, current.median_us, current.provisional) == (row.kernel_id, 12.5, None)
+
+
+def test_it_is_written_down_what_an_end_stands_on(bench: Bench) -> None:
+    bench.search = wins(12.5)
+    row = bench.run(bench.site.post(hand_over=False))
+    assert row.stands_on == StandsOn(True, FACTS.driver).to_json()
 
 
 def test_a_kernel_that_a_search_ended_with_stays_while_another_one_searches(bench: Bench) -> None:

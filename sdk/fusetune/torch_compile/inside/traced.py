@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,38 +12,10 @@ from torch import fx
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from fusetune.graph.ambient import Ambient
+
 _OF_DYNAMO = ("_param_name_to_source", "_source_to_user_stacks")
 """What AOTAutograd reads off a graph of Dynamo's beside its nodes."""
-
-
-@dataclass(frozen=True)
-class Ambient:
-    """What holds in a thread while a graph is traced, beside its inputs."""
-
-    has_grad: bool
-    is_inference: bool
-    autocast: tuple[tuple[str, bool, torch.dtype], ...]
-    caches_casts: bool
-
-    @classmethod
-    def now(cls) -> Ambient:
-        """Of this thread."""
-        kinds = [kind for kind in ("cuda", "cpu") if torch.amp.is_autocast_available(kind)]
-        return cls(
-            torch.is_grad_enabled(), torch.is_inference_mode_enabled(),
-            tuple((kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in kinds),
-            torch.is_autocast_cache_enabled(),
-        )  # fmt: skip
-
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        """The same in this thread."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(torch.inference_mode(self.is_inference))
-            stack.enter_context(torch.set_grad_enabled(self.has_grad))
-            for kind, is_on, dtype in self.autocast:
-                stack.enter_context(torch.autocast(kind, dtype, is_on, self.caches_casts))
-            yield
 
 
 class TracedGraph:

@@ -1,0 +1,187 @@
+"""The GPUs that measure for one search, each one kernel at a time. One that is lost costs what it had in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from fusetune.wire.artifact import KernelArtifact
+from search.measure.device import DeviceLost, Effort, MeasureResult, MeasuringDevice, NeverBegun
+from search.tuning.build import Build
+from search.tuning.identity import KernelId
+from search.tuning.timeline import Timeline
+from search.tuning.trial import TrialState
+
+LATE_S = 10.0
+"""How long the end of a search waits for what a GPU beside the first one measures: that one may be far away."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingKernel:
+    """A compiled candidate that waits for a device, or for an equal kernel that does."""
+
+    build: Build
+    artifact: KernelArtifact
+    id: KernelId
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A device that measures for a search. `opened`: the opening of the fusion there; None where it is open."""
+
+    device: MeasuringDevice
+    opened: Future[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneResult:
+    """What became of a kernel on a device; without a `result` nothing did, and it waits for another one."""
+
+    kernel: WaitingKernel
+    result: MeasureResult | None
+
+
+class Lane:
+    """One GPU and the thread that waits for it."""
+
+    def __init__(self, gpu: Gpu, timeline: Timeline | None) -> None:
+        self.device = gpu.device
+        self.under_way: tuple[WaitingKernel, Future[MeasureResult]] | None = None
+        self._opened = gpu.opened
+        self._timeline = timeline
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="measure")
+
+    def start(self, kernel: WaitingKernel) -> None:
+        """Measure a kernel; `under_way` until it is collected."""
+        self.under_way = (kernel, self._thread.submit(self._measured, kernel.artifact))
+
+    def submit(self, work: Callable[[], None]) -> Future[None]:
+        """Other work for the device, in its turn."""
+        return self._thread.submit(self._done, work)
+
+    def wait_open(self) -> None:
+        """Raises what opening the fusion raised: DeviceLost if the device does not work."""
+        if self._opened is not None:
+            self._opened.result()
+
+    def close(self, *, waits: bool) -> None:
+        """No more work; what is under way is waited for, or left."""
+        self._thread.shutdown(wait=waits, cancel_futures=True)
+
+    def _measured(self, artifact: KernelArtifact) -> MeasureResult:
+        try:
+            self.wait_open()
+        except DeviceLost as error:
+            raise NeverBegun(error.device, error.reason) from error
+        with self._told():
+            return self.device.measure(artifact, Effort.SCREEN)
+
+    def _done(self, work: Callable[[], None]) -> None:
+        with self._told():
+            work()
+
+    def _told(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._timeline is None else self._timeline.measuring()
+
+
+class Lanes:
+    """The lanes of a search. The first that lives is where leaders are settled; `joining` is asked for those that come.
+
+    `timeline` is told when the first of all is busy. `lost` hears of every GPU that is lost while others are left.
+    """
+
+    def __init__(
+        self,
+        first: Gpu,
+        joining: Callable[[], Sequence[Gpu]] = tuple,
+        timeline: Timeline | None = None,
+        lost: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._joining = joining
+        self._lost = lost
+        self._lanes = [Lane(first, timeline)]
+        self._left: list[Lane] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for lane in self._lanes:
+            lane.close(waits=lane not in self._left)
+
+    @property
+    def first(self) -> Lane:
+        """The GPU that settles leaders."""
+        return self._lanes[0]
+
+    @property
+    def count(self) -> int:
+        """GPUs that measure."""
+        return len(self._lanes)
+
+    @property
+    def idle(self) -> Lane | None:
+        """A GPU that has nothing to measure."""
+        return next((lane for lane in self._lanes if lane.under_way is None), None)
+
+    @property
+    def under_way(self) -> list[WaitingKernel]:
+        """What is being measured."""
+        return [lane.under_way[0] for lane in self._lanes if lane.under_way is not None]
+
+    @property
+    def pending(self) -> list[Future[Any]]:
+        """What to wait for."""
+        return [lane.under_way[1] for lane in self._lanes if lane.under_way is not None]
+
+    def join(self) -> None:
+        """Takes in the GPUs that have come."""
+        self._lanes += [Lane(gpu, None) for gpu in self._joining()]
+
+    def collect(self) -> list[LaneResult]:
+        """What has been measured since the last call. Raises DeviceLost once no GPU is left, and what devices raise."""
+        found = []
+        for lane in list(self._lanes):
+            if lane.under_way is None or not lane.under_way[1].done():
+                continue
+            (kernel, future), lane.under_way = lane.under_way, None
+            try:
+                found.append(LaneResult(kernel, future.result()))
+            except DeviceLost as error:
+                self.lose(lane, error)
+                found.append(LaneResult(kernel, None if isinstance(error, NeverBegun) else lost_with(error)))
+        return found
+
+    def lose(self, lane: Lane, error: DeviceLost) -> None:
+        """A GPU is gone. Raises `error` if it was the last."""
+        if lane in self._lanes:
+            if len(self._lanes) == 1:
+                raise error
+            self._lanes.remove(lane)
+            lane.close(waits=False)
+            self._lost(f"{error}. The search goes on without it.")
+
+    def wind_down(self) -> None:
+        """Waits for what is measured: on the first GPU to its end, which the device bounds, on others for a while."""
+        if self.first.under_way is not None:
+            wait([self.first.under_way[1]])
+        wait(self.pending, timeout=LATE_S)
+        self._left = [lane for lane in self._lanes if lane.under_way is not None and not lane.under_way[1].done()]
+
+    def given_up(self) -> list[WaitingKernel]:
+        """What is still under way when nobody waits any more."""
+        kernels = self.under_way
+        for lane in self._lanes:
+            lane.under_way = None
+        return kernels
+
+
+def lost_with(error: DeviceLost) -> MeasureResult:
+    """The end of a kernel that a device had in hand when it was lost: it may have been the kernel's doing."""
+    return MeasureResult(TrialState.CRASHED, f"{error.device} was lost while it had this kernel: {error.reason}")

@@ -1,0 +1,199 @@
+"""Several GPUs for one search: candidates are shared out, one GPU settles the leaders, a lost one costs what it had."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from search.measure.device import DeviceLost, Effort, MeasureResult, NeverBegun
+from search.tuning.budget import Budget
+from search.tuning.build import Builder, BuiltElsewhere
+from search.tuning.candidates.candidate import Candidate
+from search.tuning.elsewhere import HostLost, SharedBuilds
+from search.tuning.failing import Failure
+from search.tuning.journal import Journal
+from search.tuning.lanes import Gpu
+from search.tuning.trial import TrialState
+from search.tuning.tuner import Builds, SearchOutcome, SearchSettings, Tuner
+from tests.search.tuning.samplers.random_sampler import RandomSampler
+from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Generated, Scripted, artifact
+from tests.search.tuning.test_tuner import Compiled as ScriptedCompile
+
+
+class Together(Device):
+    """Two of these measure their first kernels at the same time, or the barrier breaks."""
+
+    def __init__(self, barrier: threading.Barrier) -> None:
+        super().__init__()
+        self._barrier = barrier
+
+    def measure(self, artifact: Any, effort: Effort = Effort.SCREEN) -> MeasureResult:
+        if not self.calls:
+            self._barrier.wait(20)
+        return super().measure(artifact, effort)
+
+
+class Dies(Device):
+    """Is lost at its call number `at`, counted from 0, and stays so."""
+
+    def __init__(self, at: int, error: type[DeviceLost] = DeviceLost) -> None:
+        super().__init__()
+        self._at = at
+        self._error = error
+        self.is_dead = threading.Event()
+
+    def measure(self, artifact: Any, effort: Effort = Effort.SCREEN) -> MeasureResult:
+        if len(self.calls) >= self._at:
+            self.is_dead.set()
+            raise self._error("GPU 1", "it fell off the bus")
+        return super().measure(artifact, effort)
+
+
+def searched(
+    folder: Path, scripts: list[str], devices: list[Any], builds: Callable[[Builder], Builds] = lambda builder: builder
+) -> SearchOutcome:
+    """A search on the first of the devices, which the others join at once."""
+    scheduler = Scripted(scripts)
+    others = [Gpu(device) for device in devices[1:]]
+
+    def joining() -> list[Gpu]:
+        came, others[:] = list(others), []
+        return came
+
+    with Journal.open(folder / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
+        sampler = RandomSampler(scheduler.spaces, seed=0)
+        return Tuner(
+            builds(builder), devices[0], sampler, journal, Budget(), SearchSettings(queue_depth=4), joining=joining
+        ).run()
+
+
+def outliving(dies: Dies) -> Device:
+    """Measures one kernel, and no other before that GPU is lost: so the other has its turns."""
+    return Device(before=lambda call: None if call == 0 else _assert(dies.is_dead.wait(20)))
+
+
+def _assert(is_so: bool) -> None:
+    assert is_so
+
+
+def screened(device: Device) -> list[str]:
+    return [source for source, effort in device.calls if effort is Effort.SCREEN]
+
+
+def test_two_gpus_share_the_candidates_and_one_settles_the_leaders(tmp_path: Path) -> None:
+    barrier = threading.Barrier(2)
+    devices = [Together(barrier), Together(barrier)]
+    outcome = searched(tmp_path, [f" {us}" for us in range(10, 30)], devices)
+    shares = [screened(device) for device in devices]
+    assert sorted(shares[0] + shares[1]) == sorted(f" {float(us)}" for us in range(10, 30))
+    assert all(shares)
+    assert {effort for _, effort in devices[1].calls} == {Effort.SCREEN}
+    assert {effort for _, effort in devices[0].calls} == set(Effort)
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 10.0"
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_gpu_costs_the_candidate_that_it_had(tmp_path: Path, lost: int) -> None:
+    dies = Dies(at=2)
+    devices = [outliving(dies), dies] if lost else [dies, outliving(dies)]
+    outcome = searched(tmp_path, [f" {us}" for us in range(10, 22)], devices)
+    ends = [trial.state for trial in outcome.trials]
+    assert ends.count(TrialState.CRASHED) == 1
+    assert ends.count(TrialState.MEASURED) == 11
+    (cost,) = [trial for trial in outcome.trials if trial.state is TrialState.CRASHED]
+    assert "fell off the bus" in cost.reason
+    assert outcome.winner is not None
+    assert outcome.winner.trial.median_us == min(t.median_us for t in outcome.trials if t.median_us is not None)
+
+
+def test_what_a_lost_gpu_had_not_begun_is_measured_by_another(tmp_path: Path) -> None:
+    dies = Dies(2, NeverBegun)
+    outcome = searched(tmp_path, [f" {us}" for us in range(10, 22)], [outliving(dies), dies])
+    assert dies.is_dead.is_set()
+    assert {trial.state for trial in outcome.trials} == {TrialState.MEASURED}
+    assert len(outcome.trials) == 12
+
+
+def test_a_gpu_that_is_lost_among_the_leaders_costs_the_one_that_it_had(tmp_path: Path) -> None:
+    class DiesLate(Device):
+        def measure(self, artifact: Any, effort: Effort = Effort.SCREEN) -> MeasureResult:
+            if effort is Effort.LEADER and artifact.source == " 10.0":
+                raise DeviceLost("GPU 0", "it fell off the bus")
+            return super().measure(artifact, effort)
+
+    other = Device()
+    outcome = searched(tmp_path, [f" {us}" for us in range(10, 16)], [DiesLate(), other])
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 11.0"
+    assert [t.state for t in outcome.trials].count(TrialState.CRASHED) == 1
+    assert Effort.ALL_SETS in {effort for _, effort in other.calls}
+
+
+def test_a_search_ends_with_its_last_gpu(tmp_path: Path) -> None:
+    with pytest.raises(DeviceLost, match="fell off"):
+        searched(tmp_path, [f" {us}" for us in range(10, 22)], [Dies(1), Dies(2)])
+
+
+def test_one_that_cannot_be_opened_costs_nothing(tmp_path: Path) -> None:
+    opened = Future[None]()
+    opened.set_exception(DeviceLost("GPU 1", "no memory"))
+    scheduler = Scripted([" 10", " 20", " 30"])
+    others = [Gpu(Device(), opened)]
+
+    def joining() -> list[Gpu]:
+        came, others[:] = list(others), []
+        return came
+
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
+        sampler = RandomSampler(scheduler.spaces, seed=0)
+        outcome = Tuner(builder, Device(), sampler, journal, Budget(), joining=joining).run()
+    assert {trial.state for trial in outcome.trials} == {TrialState.MEASURED}
+
+
+class OtherHost:
+    """Has room for two; makes what scripts say, at once. `loses`: how many of the first it loses."""
+
+    hands = 2
+
+    def __init__(self, scheduler: Scripted, loses: int = 0) -> None:
+        self.room = 2
+        self.made: list[Candidate] = []
+        self._scheduler = scheduler
+        self._loses = loses
+
+    def joined(self) -> tuple[()]:
+        return ()
+
+    def build(self, candidate: Candidate) -> Future[BuiltElsewhere | Failure]:
+        self.made.append(candidate)
+        found: Future[BuiltElsewhere | Failure] = Future()
+        if len(self.made) <= self._loses:
+            found.set_exception(HostLost("it does not answer"))
+        else:
+            trace = self._scheduler.trace(None, candidate.knobs)
+            source = f"{trace.script} {trace.us}"
+            built = artifact(Generated(source), ScriptedCompile(source))
+            found.set_result(BuiltElsewhere(built, 7.0, {"dram": 6.0}, {"compile": 0.5}))
+        return found
+
+
+@pytest.mark.parametrize("loses", [0, 2])
+def test_other_hosts_build_what_this_one_has_no_hands_for(tmp_path: Path, loses: int) -> None:
+    scripts = [f" {us}" for us in range(10, 22)]
+    host = OtherHost(Scripted(scripts), loses)
+    outcome = searched(tmp_path, scripts, [Device()], lambda home: SharedBuilds(home, host, at_home=0))
+    assert len(host.made) == 12
+    assert {trial.state for trial in outcome.trials} == {TrialState.MEASURED}
+    told = [trial for trial in outcome.trials if trial.predicted_us == 7.0]
+    assert len(told) == 12 - loses
+    assert all(trial.predicted_terms == {"dram": 6.0} and trial.seconds["compile"] == 0.5 for trial in told)
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 10.0"

@@ -1,0 +1,115 @@
+"""`serve --workers`: each process tells what any of them has acknowledged; where one dies the others answer."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from service.db.engine import Database
+from service.db.migrate import ensure_ready
+from tests.service.api.test_serve import is_running, serving, wait_for
+from tests.service.api.world import REQUEST, store_kernel
+from tests.service.db.conftest import KINDS, created, postgres  # noqa: F401 (a fixture)
+
+WORKERS = 2
+
+
+def processes(parent: int) -> list[int]:
+    """Those that answer: the children of the process that was started."""
+    tasks = Path(f"/proc/{parent}/task")
+    found = [pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()]
+    return sorted(map(int, found))
+
+
+@contextmanager
+def only(pid: int, among: list[int]) -> Iterator[None]:
+    """Nobody but `pid` runs, so a connection that is opened now is its own."""
+    others = [one for one in among if one != pid]
+    for one in others:
+        os.kill(one, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for one in others:
+            os.kill(one, signal.SIGCONT)
+
+
+@contextmanager
+def connected(parent: int, url: str) -> Iterator[list[httpx2.Client]]:
+    """A connection to each process."""
+    every = processes(parent)
+    assert len(every) == WORKERS
+    with ExitStack() as stack:
+        clients = []
+        for pid in every:
+            client = stack.enter_context(httpx2.Client(base_url=url, timeout=30))
+            with only(pid, every):
+                assert client.get("/healthz").status_code == 200
+            clients.append(client)
+        yield clients
+
+
+@pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.long)])
+def test_what_is_published_is_what_every_process_answers(
+    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+) -> None:
+    with ExitStack() as stack:
+        url = f"sqlite:///{tmp_path / 'fusetune.db'}"
+        if kind == "postgresql":
+            url = stack.enter_context(created(request.getfixturevalue("postgres")))
+        db = stack.enter_context(Database(url))
+        ensure_ready(db)
+        row = store_kernel(db)
+        options = ("--workers", str(WORKERS), "--database-url", url)
+        process, address = stack.enter_context(serving(tmp_path, *options))
+        clients = stack.enter_context(connected(process.pid, address))
+        key = {"fingerprint": row.fingerprint, "binding": row.binding, "card": "H200"}
+        for round in range(10):
+            row = store_kernel(db, f"// {round}", median_us=9.0 - round / 2)  # acknowledged: the commit is back
+            for client in clients:
+                assert told(client.post("/v1/tunings", json=REQUEST)) == row.id
+                assert told(client.post("/v1/kernels/lookup", json={"keys": [key]}))[0]["id"] == row.id
+                assert told(client.get("/v1/kernels"))[0]["id"] == row.id
+                assert client.get(f"/v1/kernels/{row.id}").status_code == 200
+        for client in clients:
+            counted = re.findall(r'requests_total\{method="POST",route="/v1/tunings".*\} (\S+)', metrics(client))
+            assert [float(one) for one in counted] == [10 * WORKERS]
+        every = processes(process.pid)
+        process.kill()
+        wait_for(lambda: not any(map(is_running, every)))  # nobody is left behind
+
+
+def told(answer: httpx2.Response) -> Any:
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    return found.get("id") or found.get("kernels") or found.get("items")
+
+
+def metrics(client: httpx2.Client) -> str:
+    return client.get("/metrics").text
+
+
+def test_a_process_that_dies_is_replaced_and_counted_on_while_the_others_answer(tmp_path: Path) -> None:
+    with serving(tmp_path, "--workers", str(WORKERS)) as (process, url):
+        first, second = processes(process.pid)
+        with connected(process.pid, url) as clients:
+            os.kill(first, signal.SIGKILL)
+            assert clients[1].get("/healthz").status_code == 200
+            wait_for(lambda: len(set(processes(process.pid)) - {first}) == WORKERS)
+            with httpx2.Client(base_url=url, timeout=60) as client, only(first, [second]):
+                assert client.get("/healthz").status_code == 200  # the new one: nobody else runs
+                assert re.search(r'route="/healthz",status="200"\} 4\.0', metrics(client)), metrics(client)
+        every = processes(process.pid)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert not any(map(is_running, every))
+    assert re.search(r"answering process \d ended, it is started again", (tmp_path / "stderr").read_text())
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
