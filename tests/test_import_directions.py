@@ -87,7 +87,7 @@ TABLE: dict[str, Row] = {
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
-    "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
+    "fusetune.graph": Row(ours=("fusetune",), others=(*PYDANTIC, "torch", "sympy")),
     "fusetune.torch_compile": Row(ours=("fusetune",), others=("torch",)),
     "fusetune.cli": Row(ours=("fusetune",), others=PYDANTIC, lazily=("torch",)),
     "fusetune.jitting": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
@@ -150,6 +150,7 @@ TABLE: dict[str, Row] = {
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
+    "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
@@ -160,9 +161,15 @@ TABLE: dict[str, Row] = {
     "service.http1": Row(ours=BORDER, others=("uvicorn",)),
     "service.border": Row(ours=BORDER, others=(*WEB, "structlog")),
     "service.metrics": Row(ours=OPERATIONS, others=("prometheus_client",)),
-    "service.openapi": Row(ours=OPERATIONS, others=WEB),
+    "service.openapi": Row(ours=(*OPERATIONS, "service.openapi_examples"), others=WEB),
+    "service.openapi_examples": Row(),
+    "service.openapi_words": Row(),
     "service.routes": Row(ours=(*BORDER, "service.again", "service.openapi"), others=(*WEB, *PYDANTIC)),
-    "service.dashboard": Row(ours=BORDER, others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy")),
+    "service.routes.login": Row(ours=(*BORDER, "service.dashboard"), others=WEB),
+    "service.dashboard": Row(
+        ours=(*BORDER, "service.openapi", "service.openapi_words"),
+        others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy"),
+    ),
     "service.app": Row(
         ours=(
             *BORDER,
@@ -192,6 +199,7 @@ TABLE: dict[str, Row] = {
         others=("dbos", "sqlalchemy", "structlog"),
     ),
     "service.jobs.queue": Row(),
+    "service.jobs.errand_forms": Row(ours=("search", "fusetune.wire"), others=("pydantic",)),
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
     "service.jobs.bell": Row(others=("sqlalchemy",)),
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
@@ -211,6 +219,7 @@ TABLE: dict[str, Row] = {
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",
+            "service.starting",
             "service.supervisor",
         ),
         others=("sqlalchemy", "structlog", "typer"),
@@ -228,6 +237,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.suite.forms": Row(ours=("fusetune",)),
     "benchmarks.suite.language": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.suite.products": Row(ours=("benchmarks.suite.forms", "fusetune")),
+    "benchmarks.suite.shapes": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.kernels": Row(
         ours=("benchmarks.kernels", "compiler.arch", "compiler.errors", "fusetune.torch"), others=("torch",)
     ),
@@ -253,6 +263,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.service": Row(ours=("benchmarks.service",)),
+    "benchmarks.service.carried": Row(ours=("compiler.wire", "fusetune.wire", "search", "service")),
     "benchmarks.service.stored": Row(
         ours=("compiler.arch", "compiler.generator", "fusetune.wire", "service.db"), others=("sqlalchemy",)
     ),
@@ -265,7 +276,16 @@ TABLE: dict[str, Row] = {
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
     "docs.generate_operators": Row(ours=("compiler.dtypes", "compiler.ir.ops", "compiler.wire")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),
-    "docs.generate_api": Row(ours=(*BORDER, "service.app", "service.openapi", "service.routes")),
+    "docs.generate_api": Row(
+        ours=(
+            *BORDER,
+            "service.app",
+            "service.openapi",
+            "service.openapi_examples",
+            "service.openapi_words",
+            "service.routes",
+        )
+    ),
     "examples": Row(ours=("fusetune",), lazily=("torch",)),
     "examples.training_loop": Row(ours=("fusetune", "examples"), others=("torch",)),
 }

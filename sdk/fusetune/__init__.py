@@ -45,6 +45,7 @@ from fusetune.pack import Pack
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept
+from fusetune.wire.version import VERSION
 
 if TYPE_CHECKING:
     from fusetune.async_client import AsyncClient
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
     from fusetune.jitting import assert_cached, jit, sync_point
     from fusetune.running import prepare, read_lock, use_lock, use_pack, wait, write_lock
     from fusetune.torch_compile import regions_of, report
+
+__version__ = VERSION
 
 __all__ = [
     "Accept",
@@ -100,6 +103,7 @@ __all__ = [
     "Unauthorized",
     "Untrusted",
     "WrongArguments",
+    "__version__",
     "assert_cached",
     "binding_of",
     "from_torch",

@@ -81,7 +81,7 @@ class Job:
         budget = Budget(seconds=max(0.0, row.budget_s - row.spent_s), trials=row.trials_limit)
         timeline = Timeline()
         with timeline.span(SearchStage.SPACES):
-            plan = _plan(fusion, binding, card)
+            plan = plan_of(fusion, binding, card)
         job = cls(
             db=db,
             id=tuning_id,
@@ -96,7 +96,7 @@ class Job:
             signer=signer,
             timeline=timeline,
         )
-        generator = f"{GENERATOR}, spaces {spaces_key(plan.spaces)}, verifier {VERIFIER}"
+        generator = generator_of(plan)
         with job.writing() as session:
             tunings.set_space(session, tuning_id, plan.points, plan.legal, plan.refused, plan.reasons, job.floor_us)
             before = tunings.set_generator(session, tuning_id, generator)
@@ -125,7 +125,13 @@ class Job:
         return DbProgress(self.db, self.id, self.budget, self.spent_s, self.run, self.timeline)
 
 
-def _plan(fusion: FusionRow, binding: BindingRow, card: Card) -> Plan:
+def generator_of(plan: Plan) -> str:
+    """What makes trials here, in words that are equal where trials are."""
+    return f"{GENERATOR}, spaces {spaces_key(plan.spaces)}, verifier {VERIFIER}"
+
+
+def plan_of(fusion: FusionRow, binding: BindingRow, card: Card) -> Plan:
+    """What there is to search of a stored fusion. Raises InvalidFusion, InvalidDocument and Unsupported."""
     bound = bind(parse_fusion(fusion.document), parse_binding(binding.document))
     if bound.fingerprint != fusion.fingerprint or bound.binding_hash != binding.hash:
         raise AssertionError(f"fusion {fusion.fingerprint} is stored under a name that is not its own")

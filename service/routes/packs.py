@@ -57,7 +57,15 @@ def get_pack(
     return Response(pack.content(), headers=headers, media_type=MEDIA_TYPE)
 
 
-@router.post("", response_model=PackTaken, responses=problems(BODY_TOO_LARGE, UNUSABLE_PACK))
+_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+@router.post("", response_model=PackTaken, responses=problems(BODY_TOO_LARGE, UNUSABLE_PACK), openapi_extra=_BODY)
 async def take_pack(request: Request, context: Ctx, actor: Actor) -> Response:
     """Take the kernels of a pack in; the body is its file. Its evidence is believed: send packs of your own only."""
     content = await request.body()
