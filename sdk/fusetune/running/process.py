@@ -8,6 +8,7 @@ from pathlib import Path
 from fusetune.environment import Environment
 from fusetune.running.lock import LockedSource, lock_of, read_lock
 from fusetune.running.source import KernelSource, ServiceSource
+from fusetune.signing import TrustLike
 from fusetune.store import Store
 
 _DEFAULT: list[KernelSource] = []
@@ -27,9 +28,12 @@ def use_source(source: KernelSource | None) -> None:
     _DEFAULT[:] = [] if source is None else [source]
 
 
-def use_lock(path: str | os.PathLike[str], store: Store | None = None) -> None:
-    """From now on functions take the kernels of this file alone, out of the store. Raises OSError, InvalidLock."""
-    use_source(LockedSource(read_lock(path), store))
+def use_lock(path: str | os.PathLike[str], store: Store | None = None, trust: TrustLike | None = None) -> None:
+    """From now on functions take the kernels of this file alone, out of the store; `trust` as of `read_lock`.
+
+    Raises OSError, InvalidLock, Untrusted, InvalidRequest, PackageMissing.
+    """
+    use_source(LockedSource(read_lock(path, trust), store))
 
 
 def write_lock(path: str | os.PathLike[str], source: KernelSource | None = None) -> int:
