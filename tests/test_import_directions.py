@@ -199,6 +199,7 @@ TABLE: dict[str, Row] = {
         others=("dbos", "sqlalchemy", "structlog"),
     ),
     "service.jobs.queue": Row(),
+    "service.jobs.errand_forms": Row(ours=("search", "fusetune.wire"), others=("pydantic",)),
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
     "service.jobs.bell": Row(others=("sqlalchemy",)),
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
