@@ -21,12 +21,13 @@ from service.border import Border
 from service.dashboard.faults import page_for_browsers, unexpected
 from service.dashboard.routes import router as dashboard
 from service.db.engine import PROMPT_MS, Database
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.heads import Heads
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import JobQueue
 from service.limits import BodyLimit
 from service.metrics import Metrics
+from service.openapi import operation_id
 from service.operations import events
 from service.operations.answers import Answers
 from service.operations.board import Board
@@ -58,7 +59,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(ensure_ready, db)
+        await run_in_threadpool(ensure_there, db)
         tasks = [asyncio.create_task(_keep_handing_over(handover)), asyncio.create_task(_keep_noting(ring))]
         try:
             yield
@@ -74,8 +75,15 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
             if database is None:
                 db.close()
 
-    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document.
-    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document, /docs shows it.
+    app = FastAPI(
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
     app.state.context = Context(settings, db, handover, Answers(db, settings))
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)

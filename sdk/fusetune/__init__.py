@@ -35,6 +35,7 @@ from fusetune.errors import (
     TuningFailed,
     TuningTimedOut,
     Unauthorized,
+    Untrusted,
     WrongArguments,
 )
 from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
@@ -42,6 +43,7 @@ from fusetune.kernel import EmptyKernel, Kernel
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept
+from fusetune.wire.version import VERSION
 
 if TYPE_CHECKING:
     from fusetune.async_client import AsyncClient
@@ -50,6 +52,8 @@ if TYPE_CHECKING:
     from fusetune.jitting import assert_cached, jit, sync_point
     from fusetune.running import prepare, read_lock, use_lock, wait, write_lock
     from fusetune.torch_compile import regions_of, report
+
+__version__ = VERSION
 
 __all__ = [
     "Accept",
@@ -93,7 +97,9 @@ __all__ = [
     "TuningFailed",
     "TuningTimedOut",
     "Unauthorized",
+    "Untrusted",
     "WrongArguments",
+    "__version__",
     "assert_cached",
     "binding_of",
     "from_torch",

@@ -12,8 +12,9 @@ FusetuneError
 │   ├── GuardFailed       a condition of the kernel on the call does not hold
 │   ├── InvalidKernel     the stored kernel is damaged
 │   ├── OutdatedProof     an older verifier proved the kernel right, which could pass a wrong one
+│   ├── Untrusted         nobody whose kernels are taken has signed it
 │   ├── NoDevice          no GPU, or none that can run this code
-│   │   └── PackageMissing    torch or cuda-bindings is not installed
+│   │   └── PackageMissing    torch, cuda-bindings or cryptography is not installed
 │   └── LaunchFailed      the driver refused, or an earlier kernel broke the context
 │       └── IndexOutOfRange   a kernel that reads where an index says has stopped
 └── ServiceError          the service did not give what was asked for; `request` says what that was
@@ -174,6 +175,21 @@ class OutdatedProof(KernelError):
         fix = "Ask the service with Client.tune: it proves it again before it serves it. Or tune its fusion again."
         proven = f"it was proven by verifier {self.found}, expected {self.expected} or a later one"
         return f"{self.where}: {proven}: the older could pass a wrong kernel. {fix}"
+
+
+class Untrusted(KernelError):
+    """Nobody whose kernels are taken has signed it: `reason` says what was found. It is not loaded."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        fix = (
+            "Have it signed (`python -m service signing sign`), or add the key that signed it to those that you trust."
+        )
+        return f"{self.where}: {self.reason}, expected a signature of a key that is trusted. {fix}"
 
 
 class NoDevice(KernelError):

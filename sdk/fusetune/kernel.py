@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 
 from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof, PackageMissing
+from fusetune.signing import Trust, process_trust
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, ScalarSpec, TensorSpec
 from fusetune.wire.bound import Bound
 from fusetune.wire.op_check import ITEM_BYTES
@@ -63,12 +64,23 @@ class Kernel:
 
     @classmethod
     def from_json(
-        cls, text: str | bytes, *, where: str = "kernel", info: KernelView | None = None, origin: Origin = "file"
+        cls,
+        text: str | bytes,
+        *,
+        where: str = "kernel",
+        info: KernelView | None = None,
+        origin: Origin = "file",
+        trust: Trust | None = None,
     ) -> Kernel:
         """The kernel in a `fusetune.kernel/1` document; `where` names it in errors.
 
-        Raises InvalidKernel, OutdatedProof.
+        `trust`: the keys of which one must have signed it, those of FUSETUNE_TRUST by default; signatures are those of
+        `info`. Raises InvalidKernel, OutdatedProof, Untrusted.
         """
+        keys = trust if trust is not None else process_trust()
+        if keys is not None:
+            content = text.encode() if isinstance(text, str) else text
+            keys.check_kernel(where, content, () if info is None else info.signatures)
         try:
             artifact = KernelArtifact.model_validate_json(text)
         except pydantic.ValidationError as error:

@@ -40,7 +40,7 @@ class Runner:
         self.artifact = artifact
         self._launchers: dict[int, Launcher] = {}
         self._made = tuple((x.shape, x.strides, DTYPES[x.dtype]) for x in artifact.outputs)
-        is_plain = not artifact.scalars and not artifact.scratch and artifact.lists is None
+        is_plain = not artifact.scalars and artifact.lists is None
         self.takes_known = is_plain and all(spec.alias is None for spec in artifact.outputs)
 
     def __call__(
@@ -94,6 +94,9 @@ class Runner:
             result = tuple([_new(*one) for one in self._made])
             pointers = tuple([x.data_ptr() for x in (*inputs, *result)])
         stream = _stream_of(index)
+        if self.artifact.scratch:
+            self._launch_with_scratch(launcher, pointers, inputs[0].device)
+            return result  # type: ignore[no-any-return]
         # Torch keeps the context current of the device that is its current one.
         if not launcher.launch_again(pointers, stream):
             launcher.launch(pointers, stream)
@@ -104,8 +107,13 @@ class Runner:
         device = inputs[0].device
         outputs = tuple([torch.empty_strided(x, y, dtype=z, device=device) for x, y, z in self._made])
         pointers = tuple([x.data_ptr() for x in (*inputs, *outputs)])
-        self._launcher(device).launch(pointers, _stream_of(device.index))
+        self._launch_with_scratch(self._launcher(device), pointers, device)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _launch_with_scratch(self, launcher: Launcher, pointers: tuple[int, ...], device: torch.device) -> None:
+        # From the caching allocator, like the outputs: it hands memory to others only in stream order.
+        scratch = [_scratch(spec.bytes, spec.align, device) for spec in self.artifact.scratch]
+        launcher.launch(pointers, _stream_of(device.index), tuple([address for _, address in scratch]))
 
     def _over_lists(self, arguments: tuple[object, ...], lists: ListArg, out: object) -> Any:
         """The same over lists of tensors, in as few launches as take them all; results are lists, too."""

@@ -33,6 +33,7 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.InvalidKernel: ("cubin", "reason", "Fix."),
     errors.InvalidLock: ("lock.json", "reason"),
     errors.OutdatedProof: ("kernel k", 1, 2),
+    errors.Untrusted: ("kernel k", "it is not signed"),
     errors.NoDevice: ("reason", "Fix."),
     errors.PackageMissing: ("a kernel is called", "torch", "torch"),
     errors.LaunchFailed: ("call", "CUDA_ERROR_UNKNOWN", 999, "detail"),

@@ -97,17 +97,36 @@ def test_what_a_call_before_has_checked_is_not_checked_again(monkeypatch: pytest
     assert Recorded.calls[1:] == [((x.data_ptr(), *(t.data_ptr() for t in found)), ())]
 
 
-@pytest.mark.parametrize("what", ["the first call", "scratch memory", "an output in place"])
+@pytest.mark.parametrize("what", ["the first call", "an output in place"])
 def test_what_is_not_known_is_checked(what: str) -> None:
     """Nothing was checked before a first call, and what a call writes beside new tensors is looked at each time."""
     output = spec("f32", 4, 6)
-    scratch = (Scratch(bytes=100, align=256),) if what == "scratch memory" else ()
     if what == "an output in place":
         output = output.model_copy(update={"alias": 0})
-    kernel = Kernel(artifact(inputs=(spec("f32", 4, 6),), outputs=(output,), scratch=scratch))
+    kernel = Kernel(artifact(inputs=(spec("f32", 4, 6),), outputs=(output,)))
     if what != "the first call":
         kernel(torch.ones(4, 6))
     assert kernel.known is None
+
+
+def test_a_call_that_is_known_gets_scratch_memory_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = (Scratch(bytes=100, align=256),)
+    kernel = Kernel(artifact(inputs=(spec("f32", 4, 6),), outputs=(spec("f32", 4, 6),), scratch=scratch))
+    x = torch.ones(4, 6)
+    kernel(x)
+    monkeypatch.setattr(fusetune.torch, "_check_all", lambda *_, **__: pytest.fail("it is known"))
+    assert kernel.known is not None
+    for current in (-1, x.get_device()):  # elsewhere, and on torch's current device
+        monkeypatch.setattr(fusetune.torch, "_current_index", lambda current=current: current)
+        monkeypatch.setattr(
+            fusetune.torch, "_new", lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype)
+        )
+        assert kernel._runner is not None
+        kernel._runner._launchers[x.get_device()] = next(iter(kernel._runner._launchers.values()))
+        found: Any = kernel.known((x,))
+        pointers, (address,) = Recorded.calls[-1]
+        assert pointers == (x.data_ptr(), found.data_ptr())
+        assert address % 256 == 0
 
 
 def test_launches_get_scratch_memory_of_the_call(monkeypatch: pytest.MonkeyPatch) -> None:

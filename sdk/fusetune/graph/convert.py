@@ -14,7 +14,7 @@ from fusetune.errors import CannotConvert, InvalidFusion
 from fusetune.fusion import Fusion, Tensor
 from fusetune.graph.operators import is_size, write
 from fusetune.graph.outputs import OutputForm, StridedView, is_dense, is_row_major, root_of, view_of
-from fusetune.graph.sizes import known, settled
+from fusetune.graph.sizes import follows, known, settled, settled_number
 from fusetune.graph.writing import RandomInput, Writing, is_empty
 from fusetune.wire.binding import Binding, OutputBinding
 
@@ -54,9 +54,9 @@ class Converted:
         ]
         return found.model_copy(update={"outputs": tuple(OutputBinding(strides=x) for x in strides)})
 
-    def number(self, node: Node, sizes: Mapping[str, int]) -> int:
+    def number(self, node: Node, sizes: Mapping[str, int]) -> int | float:
         """One of `scalars` that is a size of the trace, or worked out of sizes, at a call with these `sizes`."""
-        return settled(node.meta["val"], self.symbols, sizes)
+        return settled_number(node.meta["val"], self.symbols, sizes)
 
     def values(
         self, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], sizes: Mapping[str, int]
@@ -133,6 +133,9 @@ class _Conversion:
         for node in self.wanted:
             forms[node] = self._own(node, node) if self.each_output else self._form(node, shared)
         fusion = self._built()
+        for node in self.w.scalars:
+            if is_size(node) and not follows(node.meta["val"], self.w.sizes.expressions):
+                self.w.refuse(node, "a number of sizes that no tensor of the fusion has", "Pass that tensor to it too.")
         return Converted(
             fusion,
             tuple(self.w.inputs),

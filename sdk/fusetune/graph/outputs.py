@@ -60,6 +60,8 @@ class OutputForm:
         found = (outputs if self.of == "output" else inputs)[self.position]
         if self.view is None:
             return found
+        if not symbols:
+            return found.as_strided(self.view.size, self.view.stride, found.storage_offset() + self.view.offset)
         size, stride = ([settled(n, symbols, sizes) for n in side] for side in (self.view.size, self.view.stride))
         offset = settled(self.view.offset, symbols, sizes)
         return found.as_strided(size, stride, found.storage_offset() + offset)

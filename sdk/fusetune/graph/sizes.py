@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import sympy  # type: ignore[import-untyped]
 import torch
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from fusetune.wire.fusion import Size, is_identifier
 
 TorchSize = int | torch.SymInt
+TorchNumber = TorchSize | float | torch.SymFloat | torch.SymBool
+
+
+class _PythonNumbers(PythonReferenceAnalysis):
+    """Expressions of sizes by Python's operators, a quotient of integers among them, which torch leaves out."""
+
+    @staticmethod
+    def int_truediv(a: Any, b: Any) -> Any:
+        """A float, of integers or of sizes that are traced."""
+        return a / b
 
 
 class Sizes:
@@ -61,12 +74,48 @@ def settled(size: TorchSize, symbols: Mapping[str, torch.SymInt], sizes: Mapping
     if number is not None:
         return number
     expression = _expression(size)
-    # What is a symbol as a whole goes first: an expression is not told by the values of what it is made of.
-    values = {_expression(found): sizes[name] for name, found in symbols.items()}
-    result = values[expression] if expression in values else expression.xreplace(values)
+    result = _replaced(expression, symbols, sizes)
     if not result.is_Integer if hasattr(result, "is_Integer") else False:
         raise ValueError(f"the size {expression} does not follow from {dict(sizes)}")
     return int(result)
+
+
+def settled_number(value: TorchNumber, symbols: Mapping[str, torch.SymInt], sizes: Mapping[str, int]) -> int | float:
+    """A number that is worked out of sizes, as Python works it out where those are numbers."""
+    if not isinstance(value, torch.SymFloat | torch.SymBool):
+        return value if isinstance(value, float) else settled(value, symbols, sizes)
+    result = _replaced(value.node.expr, symbols, sizes)
+    found = sympy_interp(_PythonNumbers, {}, result) if hasattr(result, "free_symbols") else result
+    return float(found) if isinstance(value, torch.SymFloat) else int(found)
+
+
+def follows(value: TorchNumber, symbols: Mapping[str, torch.SymInt]) -> bool:
+    """Whether a number can be settled where the wire's symbols have values."""
+    if isinstance(value, int | float):
+        return True
+    known_ones = {name: sympy.Dummy(name, integer=True, positive=True) for name in symbols}
+    return bool(_replaced(value.node.expr, symbols, known_ones).free_symbols <= set(known_ones.values()))
+
+
+def is_open(value: object) -> bool:
+    """Whether it is a number that a trace has left open."""
+    return isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool)
+
+
+def worked_out(value: Any, sizes: Mapping[Any, Any]) -> Any:
+    """An open number, made of the sizes that are had, by their expressions; itself where it does not follow."""
+    expression = value.node.expr
+    if expression in sizes:
+        return sizes[expression]
+    if not expression.free_symbols <= sizes.keys():
+        return value
+    return sympy_interp(_PythonNumbers, {x: sizes[x] for x in expression.free_symbols}, expression)
+
+
+def _replaced(expression: Any, symbols: Mapping[str, torch.SymInt], sizes: Mapping[str, Any]) -> Any:
+    # What is a symbol as a whole goes first: an expression is not told by the values of what it is made of.
+    values = {_expression(found): sizes[name] for name, found in symbols.items()}
+    return values[expression] if expression in values else expression.xreplace(values)
 
 
 def _expression(size: TorchSize) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -39,17 +39,23 @@ class LastCall:
 
     def is_like(self, args: tuple[Any, ...], kwargs: Any, outside: Callable[[], tuple[Any, ...]]) -> bool:
         """Whether the key of a call with these arguments is this one's."""
-        if kwargs or len(args) != self._count or not self._check(*args):
-            return False
-        for x in args:
-            if x.data_ptr() % MAX_ALIGN:
-                return False
         return (
-            torch.is_grad_enabled() is self._grad
+            not kwargs
+            and self.is_of_like(args)
+            and torch.is_grad_enabled() is self._grad
             and torch.get_default_dtype() is self._dtype
             and not _is_autocast()
             and outside() == self._outside
         )
+
+    def is_of_like(self, tensors: Sequence[torch.Tensor]) -> bool:
+        """Whether these tensors are like its own, whatever holds beside them, as a kernel asks."""
+        if len(tensors) != self._count or not self._check(*tensors):
+            return False
+        bits = 0
+        for x in tensors:
+            bits |= x.data_ptr()
+        return not bits % MAX_ALIGN
 
 
 def _is_aligned(x: torch.Tensor) -> bool:

@@ -6,6 +6,7 @@ Another kernel of the same fusion is as right, and may round otherwise: with a l
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 from fusetune.errors import FusetuneError, InvalidLock
@@ -102,7 +103,8 @@ def _loaded(pin: LockEntry, store: Store) -> Kernel:
     data = _bytes_of(pin, store)
     if data is None:
         raise InvalidLock(what, f"{store!r} does not have it: copy the store's folder that the lock was written beside")
-    kernel = Kernel.from_json(data, where=what, origin="store")
+    info = store.view(pin.fingerprint, pin.binding_hash, sha256(data).hexdigest())
+    kernel = Kernel.from_json(data, where=what, info=info, origin="store")
     if strangers := pin.strangers(kernel.artifact):
         raise InvalidLock(what, f"{store!r} has another kernel in its place: {'; '.join(strangers)}")
     return kernel

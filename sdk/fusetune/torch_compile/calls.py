@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fusetune.errors import FusetuneError, WrongArguments
+from fusetune.graph import OutputForm
 from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
 from fusetune.torch_compile.choosing import KernelChoice, is_capturing
@@ -44,7 +45,11 @@ class RegionCall:
         self._due: set[object] = set()
         self._positions = _positions(lowered)
         self._written = _written_positions(lowered)
-        self._last: tuple[Any, Any] = None, None
+        self._numbers = _numbers(lowered)
+        forms = {form.node: form for form in lowered.converted.outputs}
+        self._results = [forms[node] for node in lowered.captured.outputs]
+        self._are_outputs = _are_outputs(self._results, lowered.converted.outputs)
+        self._last: tuple[Any, Any, Any] = None, None, None
         self.is_static = not lowered.converted.symbols
 
     def settle(self) -> None:
@@ -110,24 +115,25 @@ class RegionCall:
         """The region's outputs by the kernel. Raises KernelError."""
         converted = self.lowered.converted
         tensors = [args[n] for n in self._positions]
-        scalars = [args[n] for n in _scalar_positions(self.lowered)]
-        made = self._called(kernel, tensors, scalars)
-        outputs = made if isinstance(made, tuple) else (made,)
         sizes = {} if self.is_static else converted.binding(tensors).sizes
-        values = converted.values(tensors, outputs, sizes)
-        by_node = {output.node: value for output, value in zip(converted.outputs, values, strict=True)}
-        found: tuple[torch.Tensor, ...] = self.lowered.captured.result(by_node)
-        return tuple(found)
+        scalars: list[Any] = []
+        if self._numbers:
+            scalars = [args[at] if at is not None else converted.number(x, sizes) for x, at in self._numbers]
+        made = self._called(kernel, tensors, scalars)
+        outputs: tuple[torch.Tensor, ...] = made if isinstance(made, tuple) else (made,)
+        if self._are_outputs:
+            return outputs
+        return tuple([form.value(tensors, outputs, converted.symbols, sizes) for form in self._results])
 
     def _called(self, kernel: Kernel, tensors: Sequence[torch.Tensor], scalars: Sequence[Any]) -> Any:
         """What the kernel gives; of tensors like those of the last call nothing is looked at again."""
-        given = tuple(tensors)
-        known_kernel, last = self._last
-        if known_kernel is kernel and last.is_like(given, None, _nothing):
-            return kernel.of_known(*given)
-        made = kernel(*_aligned(kernel, given), *scalars)
-        if not scalars and hasattr(kernel, "of_known") and (found := LastCall.of(given, None, ())) is not None:
-            self._last = kernel, found
+        known_kernel, last, call = self._last
+        if known_kernel is kernel and last.is_of_like(tensors):
+            return call(tensors)
+        made = kernel(*_aligned(kernel, tensors), *scalars)
+        call = None if scalars else getattr(kernel, "known", None)
+        if call is not None and (found := LastCall.of(tuple(tensors), None, ())) is not None:
+            self._last = kernel, found, call
         return made
 
     def _time(self, form: object, args: list[Any]) -> None:
@@ -145,10 +151,6 @@ class RegionCall:
             log.warning("a kernel failed, its region stays in eager: %s", error)
             if self.strict:
                 raise
-
-
-def _nothing() -> tuple[()]:
-    return ()
 
 
 _STARTS = {"seed": -2, "offset": -1}
@@ -175,9 +177,17 @@ def _written_positions(lowered: Lowered) -> list[int]:
     return [positions[output.alias] for output in lowered.converted.outputs if output.alias is not None]
 
 
-def _scalar_positions(lowered: Lowered) -> list[int]:
+def _are_outputs(results: Sequence[OutputForm], every: Sequence[OutputForm]) -> bool:
+    """Whether the results are what a kernel gives, as it gives it."""
+    count = len({form.position for form in every if form.of == "output"})
+    places = [form.position for form in results if form.of == "output" and form.view is None]
+    return places == list(range(count)) and len(results) == count
+
+
+def _numbers(lowered: Lowered) -> list[tuple[Any, int | None]]:
+    """The fusion's numbers, each with the argument that it is; None for one that is worked out of sizes."""
     at = dict(zip(lowered.captured.placeholders, lowered.captured.arguments, strict=True))
-    return [at[x] for x in lowered.converted.scalars]
+    return [(x, at.get(x)) for x in lowered.converted.scalars]
 
 
 def _aligned(kernel: Kernel, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:

@@ -52,6 +52,11 @@ class KernelChoice:
         return self.state == "taken"
 
     @property
+    def is_final(self) -> bool:
+        """Whether nothing more will come of it, unless the kernel fails."""
+        return self.state in ("taken", "slower", "failed")
+
+    @property
     def is_faster(self) -> bool:
         """Whether the kernel was measured faster than what would run otherwise."""
         return self.state in ("faster", "taken")

@@ -194,6 +194,8 @@ class _Session:
         self.proposed: list[Proposed] = []
         self.asking = backend.asking(options)
         self.last_line = ""
+        self._decided: list[KernelChoice] = []  # a step looks no further once all are
+        self._states: list[str] = []
         self.steps = Steps()
         if options.swap == "sync_point":
             backend.agreed.add(self)
@@ -214,6 +216,9 @@ class _Session:
         """Between steps: what came is looked at, and kernels change."""
         if is_capturing() or self.steps.is_open:
             return
+        count = sum([len(call.choices) for call in self.calls])
+        if count and count == len(self._decided) and [x.state for x in self._decided] == self._states:
+            return
         choices = self.choices
         for choice in choices:
             choice.settle(self.backend.source)
@@ -226,6 +231,9 @@ class _Session:
         if line != self.last_line:
             self.last_line = line
             log.info(line)
+        found = [choice for call in self.calls for choice in call.choices.values()]
+        self._decided = [choice for choice in found if choice.is_final]
+        self._states = [choice.state for choice in self._decided]
 
     def settle(self) -> None:
         """Regions take over what their choices have come to."""

@@ -11,6 +11,7 @@ from torch import fx
 
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.graph import Captured, Converted, capture, decompositions, to_fusion, why_not
+from fusetune.graph.sizes import is_open, worked_out
 from fusetune.torch_compile.drawing import drawing_calls, drawing_nodes
 from fusetune.torch_compile.program import Boxed, calls_of, program
 from fusetune.torch_compile.regions.operators import VIEWS, name_of, values_of
@@ -46,7 +47,7 @@ def drawing_eager_of(region: Region, name: str) -> Boxed:
 def lowered(region: Region, eager: Boxed) -> Lowered:
     """The fusion of the region. Raises CannotConvert, InvalidFusion."""
     arguments = [node.meta["val"] for node in region.inputs]
-    captured = capture(lambda *args: eager(list(args)), arguments)
+    captured = capture(lambda *args: eager(_with_sizes(arguments, args)), arguments)
     if captured.closed:
         raise CannotConvert("the region", "tracing it again found tensors beside its inputs")
     # Functional operators taken apart may end in writes; what they write is among the outputs, if it is wanted.
@@ -58,6 +59,17 @@ def lowered(region: Region, eager: Boxed) -> Lowered:
     if converted.draws != len(drawing_nodes(region.nodes)):
         raise CannotConvert("the region", "eager could not draw its random numbers in a kernel's order")
     return Lowered(captured, converted)
+
+
+def _with_sizes(arguments: Sequence[Any], traced: Sequence[Any]) -> list[Any]:
+    """What is traced, with numbers that follow from the sizes of its tensors worked out of those."""
+    sizes = {
+        getattr(getattr(size, "node", None), "expr", None): found
+        for value, x in zip(arguments, traced, strict=True)
+        if isinstance(value, torch.Tensor)
+        for size, found in zip((*value.shape, *value.stride()), (*x.shape, *x.stride()), strict=True)
+    }
+    return [worked_out(x, sizes) if is_open(value) else x for value, x in zip(arguments, traced, strict=True)]
 
 
 def positions_of(lowered: Lowered) -> list[int | None]:

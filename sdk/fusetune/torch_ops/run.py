@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,10 +19,30 @@ Otherwise = Callable[[list[torch.Tensor], Any, FusetuneError], list[torch.Tensor
 """What a call gives whose kernel failed: of its tensors, the kernel and the error, which it may raise again."""
 
 LIBRARY = Library("fusetune", "FRAGMENT")  # type: ignore[no-untyped-call]
-_HELD: dict[str, Any] = {}
-_OTHERWISE: dict[str, Otherwise] = {}
-_LAST: dict[str, LastCall] = {}
-"""A graph calls a kernel with tensors of one form: what was looked at once is not looked at again."""
+
+
+class _Held:
+    """A kernel, and what runs where it fails. A graph calls it with tensors of one form: `call` takes those that are
+    like the `last`, of which nothing is looked at again."""
+
+    __slots__ = ("call", "is_one", "kernel", "last", "otherwise")
+
+    def __init__(self, kernel: Any) -> None:
+        self.kernel, self.is_one = kernel, len(kernel.artifact.outputs) == 1
+        self.otherwise: Otherwise | None = None
+        self.last: LastCall | None = None
+        self.call: Callable[[Sequence[torch.Tensor]], Any] | None = None
+
+    def looked_at(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """A call of which nothing is known. Raises KernelError."""
+        made = own_outputs(self.kernel, self.kernel(*tensors))
+        self.call = getattr(self.kernel, "known", None)
+        if self.call is not None:
+            self.last = LastCall.of(tuple(tensors), None, ())
+        return made
+
+
+_HELD: dict[str, _Held] = {}
 
 
 def hold(kernel: Any, otherwise: Otherwise | None = None) -> str:
@@ -33,9 +53,12 @@ def hold(kernel: Any, otherwise: Otherwise | None = None) -> str:
         raise InvalidKernel("kernel", "it writes into its inputs", "Give it a name: fusetune.torch_ops.register.")
     artifact = kernel.artifact
     key = f"{artifact.fingerprint}/{artifact.binding}/{artifact.code_hash}"
-    _HELD[key] = kernel
+    held = _HELD.get(key)
+    if held is None or held.kernel is not kernel:
+        made = _HELD[key] = _Held(kernel)
+        made.otherwise = None if held is None else held.otherwise
     if otherwise is not None:
-        _OTHERWISE[key] = otherwise
+        _HELD[key].otherwise = otherwise
     return key
 
 
@@ -45,7 +68,7 @@ def run(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     return made
 
 
-def _kernel(key: str) -> Any:
+def _held(key: str) -> _Held:
     """Raises NotCached where neither this process nor the store has it."""
     if key not in _HELD:
         fingerprint, _, rest = key.partition("/")
@@ -54,33 +77,25 @@ def _kernel(key: str) -> Any:
         kernel = None if found is None else Kernel.from_json(found.artifact, info=found.view, origin="store")
         if kernel is None or kernel.artifact.code_hash != code:
             raise NotCached("fusetune::run", key, "neither this process nor the store has the kernel")
-        _HELD[key] = kernel
+        _HELD[key] = _Held(kernel)
     return _HELD[key]
 
 
 def _run(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
-    kernel = _kernel(key)
-    given = tuple(tensors)
-    last = _LAST.get(key)
+    held = _HELD.get(key) or _held(key)
     try:
-        if last is not None and last.is_like(given, None, _nothing):
-            return own_outputs(kernel, kernel.of_known(*given))
-        made = own_outputs(kernel, kernel(*given))
-        if hasattr(kernel, "of_known") and (last := LastCall.of(given, None, ())) is not None:
-            _LAST[key] = last
-        return made
+        if held.last is not None and held.call is not None and held.last.is_of_like(tensors):
+            made = held.call(tensors)
+            return [made] if held.is_one else list(made)
+        return held.looked_at(tensors)
     except FusetuneError as error:
-        if key not in _OTHERWISE:
+        if held.otherwise is None:
             raise
-        return _OTHERWISE[key](tensors, kernel, error)
-
-
-def _nothing() -> tuple[()]:
-    return ()
+        return held.otherwise(tensors, held.kernel, error)
 
 
 def _as_traced(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
-    return as_returned(_kernel(key), tensors)
+    return as_returned(_held(key).kernel, tensors)
 
 
 LIBRARY.define(  # type: ignore[no-untyped-call]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fusetune.torch_compile.regions.limits import edges_of, fits, solid_reads, traffic_of
-from fusetune.torch_compile.regions.operators import bytes_of
+from fusetune.torch_compile.regions.operators import bytes_made
 from fusetune.torch_compile.regions.reach import Reach, bits
 from fusetune.torch_compile.regions.units import Role, UnitGraph
 
@@ -17,7 +17,7 @@ LEAST_SHARE = 0.1
 def grow(flow: UnitGraph, reach: Reach) -> None:
     """Merges producers with their consumers, in the order of the bytes between them, until nothing more merges."""
     edges = sorted(
-        (-bytes_of(node.meta["val"]), flow.unit_of[node], unit.index)
+        (-bytes_made(node), flow.unit_of[node], unit.index)
         for unit in flow.units
         if unit.role is Role.COMPUTE
         for node in solid_reads(flow, unit.index)
@@ -52,4 +52,4 @@ def _belong_together(flow: UnitGraph, size: int, first: frozenset[int], second: 
     if size >= least:
         return True
     common = edges_of(flow, first).inputs & edges_of(flow, second).inputs
-    return any(bytes_of(node.meta["val"]) >= least for node in common)
+    return any(bytes_made(node) >= least for node in common)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import fx
 
 from fusetune.graph.foreach import PREFIX
-from fusetune.torch_compile.regions.operators import bytes_of, name_of, values_of
+from fusetune.torch_compile.regions.operators import bytes_made, name_of, values_of
 from fusetune.torch_compile.regions.units import Role, UnitGraph
 
 MOST_OPERATORS = 200
@@ -94,4 +94,4 @@ def fits(flow: UnitGraph, units: Collection[int]) -> bool:
 def traffic_of(flow: UnitGraph, units: Collection[int]) -> int:
     """Bytes that units in one place read and write."""
     edges = edges_of(flow, units)
-    return sum(bytes_of(node.meta["val"]) for node in (*edges.inputs, *edges.outputs))
+    return sum(bytes_made(node) for node in (*edges.inputs, *edges.outputs))

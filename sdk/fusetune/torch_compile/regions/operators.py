@@ -62,6 +62,11 @@ def bytes_of(tensor: torch.Tensor) -> int:
     return count
 
 
+def bytes_made(node: fx.Node) -> int:
+    """Bytes of what a node makes; a size has none."""
+    return sum(map(bytes_of, values_of(node)))
+
+
 def is_expanded(tensor: torch.Tensor) -> bool:
     """Whether several of its elements lie at one address."""
     pairs = zip(tensor.shape, tensor.stride(), strict=True)

@@ -157,10 +157,11 @@ def _role(head: fx.Node, say: CanSay) -> Role:
 
 
 def _has_plain_memory(head: fx.Node) -> bool:
-    """Whether what a node makes has elements, and none that it reads has several of its own at one address."""
-    if any(size_of(n) == 0 for x in values_of(head) for n in x.shape):
+    """Whether all that a node makes and reads has elements, and no two that it reads lie at one place."""
+    read = [x for node in head.all_input_nodes for x in values_of(node)]
+    if any(size_of(n) == 0 for x in (*values_of(head), *read) for n in x.shape):
         return False
-    return not any(overlaps(x) for node in head.all_input_nodes for x in values_of(node))
+    return not any(map(overlaps, read))
 
 
 def _through_free(

@@ -1,0 +1,215 @@
+"""Functions and models as users write them: what they change, view, close over, mix, hook and make again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+@dataclass(frozen=True)
+class Stranger:
+    """A function with what it is called with; `model` has its parameters."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    model: nn.Module | None = None
+
+
+def rand(*shape: int, grad: bool = False) -> torch.Tensor:
+    return torch.randn(*shape).requires_grad_(grad)
+
+
+def moving_average() -> Stranger:
+    def f(average: Any, x: Any, decay: float) -> Any:
+        average.mul_(decay).add_(x, alpha=1 - decay)
+        return average.sqrt().nan_to_num()
+
+    return Stranger(f, (rand(17, 33).abs(), rand(17, 33).abs(), 0.9))
+
+
+def views_written() -> Stranger:
+    def f(x: Any) -> Any:
+        y = x.clone()
+        y[:, ::2].mul_(3)
+        y.view(-1)[5:9] = 0
+        return y, y.t()[1:]
+
+    return Stranger(f, (rand(6, 8),))
+
+
+def closure() -> Stranger:
+    held, scale = torch.randn(9), [2.5]
+    return Stranger(lambda x: torch.tanh(x * held) * scale[0] + held.sum(), (rand(4, 9),))
+
+
+def mixed_types() -> Stranger:
+    def f(a: Any, b: Any, i: Any, mask: Any) -> Any:
+        chosen = torch.where(mask, a.to(torch.float32) * b, i.float()) + i // 3
+        return chosen, (a > b).sum(-1), (i % 4).to(torch.int8)
+
+    return Stranger(f, (rand(8, 16).bfloat16(), rand(8, 16), torch.randint(0, 50, (8, 16)), torch.rand(8, 16) > 0.5))
+
+
+class Clipped(torch.autograd.Function):
+    """With a gradient that is not its own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, bound: float) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        ctx.bound = bound
+        return x.clamp(-bound, bound) * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        (x,) = ctx.saved_tensors
+        return torch.where(x.abs() < ctx.bound, gradient * 2, gradient * 0.1), None
+
+
+def own_gradient() -> Stranger:
+    def f(x: Any, w: Any) -> Any:
+        return (Clipped.apply(x * w, 0.5) + w).pow(2).sum(0)  # type: ignore[no-untyped-call]
+
+    return Stranger(f, (rand(8, 16, grad=True), rand(16, grad=True)))
+
+
+def nothing_in_it() -> Stranger:
+    return Stranger(lambda x, y: (x * 2 + y, torch.cat([x, x]).sum(0), x.sum(), x.exp()), (rand(0, 5), rand(0, 5)))
+
+
+def without_dimensions() -> Stranger:
+    args = (rand(5, 6), torch.tensor(0.7), torch.tensor(3))
+    return Stranger(lambda x, s, n: (x * s + n, s.exp() * n, (s - n).abs()), args)
+
+
+def channels_last() -> Stranger:
+    model = nn.Sequential(
+        nn.Conv2d(4, 8, 3, padding=1), nn.BatchNorm2d(8), nn.SiLU(), nn.Conv2d(8, 8, 1), nn.GroupNorm(2, 8)
+    ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Stranger(model, (rand(2, 4, 9, 9).to(memory_format=torch.channels_last),), model)
+
+
+def steps_in_memory() -> Stranger:
+    def f(x: Any, y: Any) -> Any:
+        return x.t().softmax(-1) * y[::2, None], x[:, 1:] + x[:, :-1]
+
+    return Stranger(f, (rand(24, 12)[::3], rand(24)))
+
+
+class Hooked(nn.Module):
+    """What its parts take and give is changed by hooks."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.norm, self.mix = nn.LayerNorm(size), nn.Linear(size, size)
+        self.mix.register_forward_hook(lambda module, given, made: made * 1.5)
+        self.norm.register_forward_pre_hook(lambda module, given: (given[0] + 1,))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.sigmoid(self.mix(self.norm(x)))
+
+
+def hooks() -> Stranger:
+    model = nn.Sequential(Hooked(16), nn.ModuleDict({"a": Hooked(16)})["a"], nn.Dropout(0.0))
+    return Stranger(model, (rand(3, 5, 16, grad=True),), model)
+
+
+def checkpointed() -> Stranger:
+    first, second = Hooked(16), Hooked(16)
+
+    def f(x: Any) -> Any:
+        y: Any = checkpoint(first, x, use_reentrant=False)
+        found: Any = checkpoint(lambda z: F.gelu(second(z)).relu(), y, use_reentrant=False)
+        return found.square()
+
+    return Stranger(f, (rand(4, 16, grad=True),), nn.ModuleList([first, second]))
+
+
+def in_a_dictionary() -> Stranger:
+    def f(batch: Any, scale: float = 2.0) -> Any:
+        return {"y": [batch["x"] * scale, None, "name"], "n": (batch["x"].amax(-1, keepdim=True), 3)}
+
+    return Stranger(f, ({"x": rand(4, 8)},))
+
+
+def rotary() -> Stranger:
+    def f(q: Any, cos: Any, sin: Any) -> Any:
+        a, b = q.chunk(2, -1)
+        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).transpose(1, 2).reshape(q.shape[0], 6, -1)
+
+    return Stranger(f, (rand(2, 3, 6, 8, grad=True), rand(6, 4), rand(6, 4)))
+
+
+def complex_numbers() -> Stranger:
+    return Stranger(lambda x: torch.view_as_real(torch.fft.fft(x) * torch.tensor(1j)).abs() * 2, (rand(4, 8),))
+
+
+class Tied(nn.Module):
+    """One weight at both ends, and a counter."""
+
+    steps: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.out = nn.Embedding(20, 16), nn.Linear(16, 20, bias=False)
+        self.out.weight, self.scale = self.embed.weight, nn.Parameter(torch.ones(16))
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        self.steps += 1
+        h = F.rms_norm(self.embed(tokens), (16,), self.scale)
+        logits = self.out(h + F.silu(h) * h).flatten(0, 1)
+        return F.cross_entropy(logits, targets.flatten(), label_smoothing=0.1, ignore_index=3)
+
+
+def tied_weights() -> Stranger:
+    model = Tied()
+    return Stranger(model, (torch.randint(0, 20, (3, 7)), torch.randint(0, 20, (3, 7))), model)
+
+
+def quantised() -> Stranger:
+    def f(w: Any) -> Any:
+        scale = w.abs().amax(1, keepdim=True) / 127
+        q = torch.round(w / scale).clamp(-128, 127).to(torch.int8)
+        return q, (q.float() * scale - w).square().mean(), q.view(torch.uint8)
+
+    return Stranger(f, (rand(9, 31),))
+
+
+def no_numbers() -> Stranger:
+    x = rand(5, 8)
+    x[1, 2], x[2, 3], x[3] = float("nan"), float("inf"), 0
+    return Stranger(
+        lambda x: (torch.nan_to_num(x.log()).cumsum(-1), x.argmax(-1), torch.isfinite(1 / x), x.amin(0)), (x,)
+    )
+
+
+def aliases_returned() -> Stranger:
+    def f(x: Any) -> Any:
+        y = x + 1
+        z = y.view(-1)
+        z.mul_(2)
+        x.add_(z.view_as(x))
+        return y, z, x
+
+    return Stranger(f, (rand(4, 6),))
+
+
+def of_its_sizes() -> Stranger:
+    def f(x: Any) -> Any:
+        centred = (x - x.sum(0) / x.shape[0]) * (2.0 / (x.shape[0] - 1))
+        return centred * x.shape[1] ** 0.5 + torch.arange(x.shape[1]) * (1 / x.shape[1])
+
+    return Stranger(f, (rand(5, 9, grad=True),))
+
+
+STRANGERS = (
+    moving_average, views_written, closure, mixed_types, own_gradient, nothing_in_it, without_dimensions, channels_last,
+    steps_in_memory, hooks, checkpointed, in_a_dictionary, rotary, complex_numbers, tied_weights, quantised, no_numbers,
+    aliases_returned, of_its_sizes,
+)  # fmt: skip
