@@ -208,6 +208,9 @@ TABLE: dict[str, Row] = {
         ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
         others=(*PYDANTIC, "rich", "typer"),
     ),
+    "service.cli.pack": Row(
+        ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
+    ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.serve": Row(
         ours=(

@@ -478,6 +478,15 @@ class Cards(Wire):
     items: Seq[CardStatus]
 
 
+class PackTaken(Wire):
+    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out."""
+
+    sha256: str
+    kernels: int
+    known: int
+    left: Seq[str] = ()
+
+
 class AuditEntry(Wire):
     """Who did what to what: `subject` is an id, `detail` what belongs to it."""
 
