@@ -150,6 +150,7 @@ TABLE: dict[str, Row] = {
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
+    "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
@@ -207,6 +208,9 @@ TABLE: dict[str, Row] = {
         ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
         others=(*PYDANTIC, "rich", "typer"),
     ),
+    "service.cli.pack": Row(
+        ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
+    ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.serve": Row(
         ours=(
@@ -215,6 +219,7 @@ TABLE: dict[str, Row] = {
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",
+            "service.starting",
             "service.supervisor",
         ),
         others=("sqlalchemy", "structlog", "typer"),

@@ -14,6 +14,7 @@ from fusetune.errors import (
     InvalidFusion,
     InvalidKernel,
     InvalidLock,
+    InvalidPack,
     InvalidRequest,
     KernelError,
     KernelNotFound,
@@ -40,6 +41,7 @@ from fusetune.errors import (
 )
 from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
 from fusetune.kernel import EmptyKernel, Kernel
+from fusetune.pack import Pack
 from fusetune.store import Store
 from fusetune.swapping import SwappingKernel
 from fusetune.wire.binding import Binding
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from fusetune.client import Client
     from fusetune.graph.capture import from_torch
     from fusetune.jitting import assert_cached, jit, sync_point
-    from fusetune.running import prepare, read_lock, use_lock, wait, write_lock
+    from fusetune.running import prepare, read_lock, use_lock, use_pack, wait, write_lock
     from fusetune.torch_compile import regions_of, report
 
 __version__ = VERSION
@@ -74,6 +76,7 @@ __all__ = [
     "InvalidFusion",
     "InvalidKernel",
     "InvalidLock",
+    "InvalidPack",
     "InvalidRequest",
     "Kernel",
     "KernelError",
@@ -83,6 +86,7 @@ __all__ = [
     "NoKernel",
     "NotCached",
     "OutdatedProof",
+    "Pack",
     "PackageMissing",
     "ServerBroken",
     "ServerNotReady",
@@ -112,6 +116,7 @@ __all__ = [
     "report",
     "sync_point",
     "use_lock",
+    "use_pack",
     "wait",
     "write_lock",
 ]
@@ -129,6 +134,7 @@ _LAZY = {
     "report": "fusetune.torch_compile",
     "sync_point": "fusetune.jitting",
     "use_lock": "fusetune.running",
+    "use_pack": "fusetune.running",
     "wait": "fusetune.running",
     "write_lock": "fusetune.running",
 }

@@ -167,6 +167,16 @@ def proven(session: Session, fingerprint: str, binding: str, card_ids: Sequence[
     return [{"scheduler": scheduler, "point": point} for scheduler, point in rows]
 
 
+def predictions(session: Session, tuning_id: str) -> list[tuple[int, float]]:
+    """Number and predicted time of every trial that was compiled and not timed, in order of number: no measurement, but
+    what a model expects of a kernel that is right, or may be."""
+    expected, states = TrialRow.predicted_us, ("verified", "compiled")
+    query = select(TrialRow.number, expected).where(
+        TrialRow.tuning_id == tuning_id, TrialRow.state.in_(states), expected.is_not(None)
+    )
+    return [(number, float(us)) for number, us in session.execute(query.order_by(TrialRow.number)) if us is not None]
+
+
 def history(session: Session, tuning_id: str) -> list[tuple[int, float]]:
     """Number and median of every measured trial, in order of number: what a best-so-far curve is made of."""
     query = select(TrialRow.number, TrialRow.median_us).where(

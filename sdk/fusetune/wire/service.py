@@ -478,6 +478,15 @@ class Cards(Wire):
     items: Seq[CardStatus]
 
 
+class PackTaken(Wire):
+    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out."""
+
+    sha256: str
+    kernels: int
+    known: int
+    left: Seq[str] = ()
+
+
 class AuditEntry(Wire):
     """Who did what to what: `subject` is an id, `detail` what belongs to it."""
 
@@ -497,10 +506,10 @@ class AuditEntries(Wire):
 
 
 class Health(Wire):
-    """`ok`, or what is not. `version` is that of fusetune; `generator` is what makes kernels, whose name changes with
-    them alone."""
+    """`ok`, or what is not; "starting" while the service comes up, and `checks` says what it is at. `version` is
+    fusetune's; `generator` is what makes kernels, whose name changes with them alone."""
 
-    status: Literal["ok", "unavailable"]
+    status: Literal["ok", "starting", "unavailable"]
     checks: dict[str, str] = Field(default={})
     version: str = ""
     generator: str = ""

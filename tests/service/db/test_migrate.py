@@ -191,7 +191,8 @@ def test_an_upgrade_waits_for_one_in_another_process(empty: Database) -> None:
     assert migrate.is_current(empty)
 
 
-def test_many_processes_make_a_database_ready(empty_url: str) -> None:
+@pytest.mark.parametrize("processes", [2, pytest.param(5, marks=pytest.mark.long)])
+def test_many_processes_make_a_database_ready(empty_url: str, processes: int) -> None:
     code = "import sys; from service.db import engine, migrate; migrate.ensure_ready(engine.Database(sys.argv[1]))"
     started = [
         subprocess.Popen(
@@ -201,9 +202,9 @@ def test_many_processes_make_a_database_ready(empty_url: str) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(3)
+        for _ in range(processes)
     ]
-    assert [(one.communicate()[1], one.returncode) for one in started] == [("", 0)] * 3
+    assert [(one.communicate()[1], one.returncode) for one in started] == [("", 0)] * processes
     with Database(empty_url) as database:
         assert migrate.is_current(database)
 
