@@ -281,6 +281,8 @@ TABLE: dict[str, Row] = {
     "benchmarks.service.publisher": Row(ours=("benchmarks.service", "service.db"), others=("stored",)),
     "benchmarks.search": Row(lazily=("compiler", "search")),
     "benchmarks.search.first": Row(ours=("fusetune", "search.cli.load")),
+    "benchmarks.search.replay": Row(ours=("search", "fusetune.wire"), others=("numpy",)),
+    "benchmarks.search.table": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.search.winners": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),
