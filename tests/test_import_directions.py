@@ -207,10 +207,12 @@ TABLE: dict[str, Row] = {
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
+    "service.cli.options": Row(others=("typer",)),
     "service.cli.serve": Row(
         ours=(
             *BORDER,
             "service.cli.given",
+            "service.cli.options",
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",

@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults
+from service.cli.database import database_of, reports_faults
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import keys, migrate
 
 
