@@ -33,7 +33,7 @@ from service.operations.answers import Answers
 from service.operations.board import Board
 from service.operations.context import Context
 from service.operations.handover import Handover
-from service.routes import audit, cards, fusions, health, kernels, login, schedules, spaces, tunings
+from service.routes import audit, cards, fusions, health, kernels, login, packs, schedules, spaces, tunings
 from service.settings import Settings
 
 log = structlog.get_logger("service")
@@ -90,7 +90,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
     routers = [
-        module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, audit, health, login)
+        module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, packs, audit, health, login)
     ] + [dashboard]
     for router in routers:
         app.include_router(router)

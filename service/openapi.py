@@ -93,6 +93,7 @@ _TAGS = [
     {"name": "spaces", "description": "What a search would look through."},
     {"name": "schedules", "description": "Explicit schedules, judged without a search."},
     {"name": "cards", "description": "GPU models and the workers that serve them."},
+    {"name": "packs", "description": "Kernels in one file."},
     {"name": "audit", "description": "Who did what."},
     {"name": "health", "description": "For machines that keep watch."},
 ]

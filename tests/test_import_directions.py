@@ -150,6 +150,7 @@ TABLE: dict[str, Row] = {
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
+    "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
@@ -198,6 +199,7 @@ TABLE: dict[str, Row] = {
         others=("dbos", "sqlalchemy", "structlog"),
     ),
     "service.jobs.queue": Row(),
+    "service.jobs.errand_forms": Row(ours=("search", "fusetune.wire"), others=("pydantic",)),
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
     "service.jobs.bell": Row(others=("sqlalchemy",)),
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
@@ -205,6 +207,9 @@ TABLE: dict[str, Row] = {
     "service.cli": Row(
         ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
         others=(*PYDANTIC, "rich", "typer"),
+    ),
+    "service.cli.pack": Row(
+        ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.options": Row(others=("typer",)),
@@ -216,6 +221,7 @@ TABLE: dict[str, Row] = {
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",
+            "service.starting",
             "service.supervisor",
         ),
         others=("sqlalchemy", "structlog", "typer"),

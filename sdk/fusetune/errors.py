@@ -6,6 +6,7 @@ FusetuneError
 ├── CannotConvert         a torch function, or a part of one, that fusions cannot say
 ├── NotCached             a jit function has no kernel for a call, and was told not to do without
 ├── InvalidLock           a lock of kernels that cannot be used
+├── InvalidPack           a file of kernels that is none, is damaged, or has not what is asked for
 ├── InvalidRequest        another argument of a Client method that cannot be
 ├── KernelError           a kernel cannot be called like this, here, or at all
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
@@ -113,6 +114,18 @@ class InvalidLock(FusetuneError):
         return (
             f"{self.where}: {self.reason}. Take it from version control again, or write it anew: fusetune.write_lock."
         )
+
+
+class InvalidPack(FusetuneError):
+    """A pack of kernels cannot be used: `where` (its file) and `reason`."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}. Have it built again: fusetune pack build, python -m service pack export."
 
 
 class InvalidRequest(_Faults):

@@ -23,8 +23,9 @@ from fusetune.wire.service import KernelView
 if TYPE_CHECKING:
     from fusetune.torch import Runner, TorchTensor
 
-Origin = Literal["service", "store", "file"]
-"""Where a kernel came from: a service's answer, the store on disk in place of one, or a file or object of yours."""
+Origin = Literal["service", "store", "pack", "file"]
+"""Where a kernel came from: a service's answer, the store on disk in place of one, a pack, or a file or object of
+yours."""
 
 
 class Kernel:
@@ -71,14 +72,16 @@ class Kernel:
         info: KernelView | None = None,
         origin: Origin = "file",
         trust: Trust | None = None,
+        is_vouched: bool = False,
     ) -> Kernel:
         """The kernel in a `fusetune.kernel/1` document; `where` names it in errors.
 
         `trust`: the keys of which one must have signed it, those of FUSETUNE_TRUST by default; signatures are those of
-        `info`. Raises InvalidKernel, OutdatedProof, Untrusted.
+        `info`. `is_vouched`: that was looked at already, of the whole pack that it is in.
+        Raises InvalidKernel, OutdatedProof, Untrusted.
         """
         keys = trust if trust is not None else process_trust()
-        if keys is not None:
+        if keys is not None and not is_vouched:
             content = text.encode() if isinstance(text, str) else text
             keys.check_kernel(where, content, () if info is None else info.signatures)
         try:

@@ -68,6 +68,7 @@ def with_figures(trial: Trial, result: MeasureResult) -> Trial:
         p10_us=timing.p10_us if timing else None,
         p90_us=timing.p90_us if timing else None,
         samples_us=timing.samples_us if timing else (),
+        conditions=timing.conditions if timing else {},
         seconds={**trial.seconds, **result.seconds},
     )
 

@@ -31,6 +31,7 @@ COMMANDS = {
         "signing",
         "The key that kernels are signed with: create, public, sign, forget.",
     ),
+    "pack": ("service.cli.pack", "pack", "Kernels in one file: export, import, sign."),
     "keys": ("service.cli.keys", "keys", "API keys: create, list, revoke."),
 }
 """Name: module, function or app in it, and its line in the list of commands."""

@@ -197,6 +197,7 @@ def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) 
         generator=artifact.conditions.generator,
         nvrtc=artifact.conditions.nvrtc,
         driver=artifact.conditions.driver or driver,
+        clock_limit_mhz=_clock_limit(artifact),
         tuning_id=job.id,
         trial_number=trial.number,
     )
@@ -213,9 +214,17 @@ def _row_again(session: Session, known: KernelRow, artifact: KernelArtifact, dri
         correct=artifact.evidence.correct,
         time=artifact.evidence.time,
         verifier=_verifier(artifact),
+        clock_limit_mhz=_clock_limit(artifact),
+        checked=None,
         **timed,
         **({} if driver is None else {"driver": driver}),
     )
+
+
+def _clock_limit(artifact: KernelArtifact) -> int | None:
+    """What the SM clock might reach when the kernel was timed; None if that is not known."""
+    limit = None if artifact.timing is None else artifact.timing.conditions.get("clock_limit_mhz")
+    return int(limit) if limit else None
 
 
 def _verifier(artifact: KernelArtifact) -> int:

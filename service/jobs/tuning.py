@@ -23,9 +23,12 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 from compiler.errors import InvalidFusion, Unsupported
 from compiler.nvrtc import CompilePool
 from fusetune.wire.problems import InvalidDocument
+from search.cost.predicting import refiner
 from search.measure.device import DeviceLost
 from search.tuning.attached import Attached, Detached
+from search.tuning.build import Builder
 from search.tuning.candidates.drafting import DraftPool
+from search.tuning.candidates.plan import Plan
 from service.db import cards, tunings
 from service.db.engine import Database
 from service.jobs.executor import TuningLost, WorkerStopping
@@ -33,6 +36,7 @@ from service.jobs.helpers import Helpers, Party
 from service.jobs.helping import Tools, help_with
 from service.jobs.job import Job
 from service.jobs.preparing import prepare
+from service.jobs.rechecking import RecheckBench, recheck_next
 from service.jobs.searching import search
 from service.signing import Signer
 from service.stands_on import StandsOn
@@ -77,6 +81,8 @@ class TuningJobs:
         self._database_pause_s = database_pause_s
         self._party = party
         self._wanted = 0
+        self._tried: set[str] = set()
+        self._rechecking: threading.Thread | None = None
         self._busy = threading.Lock()
         self._last_s = time.monotonic()
         self._is_resting = False
@@ -144,6 +150,45 @@ class TuningJobs:
             return False
         self._busy.release()
         return True
+
+    def recheck_if_idle(self) -> None:
+        """Time a kernel again that was timed under other conditions, if there is one and the GPU has nothing to do; the
+        worker does not wait for it."""
+        is_able = isinstance(self._target, Attached) and self._drafting is not None and self._compiling is not None
+        if not is_able or self._wanted or self.current is not None or self._stopping.is_set():
+            return
+        if self._rechecking is None or not self._rechecking.is_alive():
+            self._rechecking = threading.Thread(target=self._recheck, name="recheck", daemon=True)
+            self._rechecking.start()
+
+    def _recheck(self) -> None:
+        assert isinstance(self._target, Attached)
+        card = self._target.card
+        drafting, compiling = self._drafting, self._compiling
+        assert drafting is not None
+        assert compiling is not None
+
+        def builder_of(plan: Plan) -> Builder:
+            return Builder(drafting.of(plan.subject(card)), compiling, plan.arch.name, refiner(card))
+
+        bench = RecheckBench(self._db, self._target, cards.card_id(card), self._worker, builder_of, self._tried)
+        while not self._is_wanted() and self._busy.acquire(blocking=False):
+            try:
+                self._is_resting = False
+                if recheck_next(bench, self._is_wanted) is None:
+                    return
+                self._last_s = time.monotonic()
+            except DeviceLost:
+                self._check_gpu()
+                return
+            except SQLAlchemyError as error:
+                log.warning("no kernel is timed again now: %s", error)
+                return
+            except Exception:
+                log.exception("timing a kernel again failed unexpectedly")
+                return
+            finally:
+                self._busy.release()
 
     def rest_if_idle(self) -> None:
         """Give the GPU and its memory back until the next tuning, if none was worked on for a while. The process that

@@ -122,6 +122,7 @@ def _serve(
                 for one, adoption in zip(queues, adoptions, strict=True):
                     reconcile(db, jobs, one)
                     adoption.run()
+                work.recheck_if_idle()
                 work.rest_if_idle()
                 executor.wake()  # DBOS asks ever more seldom where it met a lock, and a ring may be lost
                 due = time.monotonic() + RECONCILE_S
@@ -143,9 +144,11 @@ def _serve(
 def _announced(settings: Settings, db: Database, target: Attached | Detached) -> cards.Presence:
     """The card is in the database; the worker as it will announce itself."""
     driver: str | None = None
+    clock_limit_mhz: int | None = None
     match target:
         case Attached():
             driver, why = target.facts.driver, ""
+            clock_limit_mhz = target.facts.clock_limit_mhz or None
             for note in target.notes:
                 log.info("%s", note)
         case Detached():
@@ -154,7 +157,7 @@ def _announced(settings: Settings, db: Database, target: Attached | Detached) ->
                 "no GPU: %s. This worker compiles for the %s, and for cards that nobody has.", why, target.card.name
             )
     with db.write() as session:
-        card = cards.put(session, target.card, driver, attached=isinstance(target, Attached))
+        card = cards.put(session, target.card, driver, clock_limit_mhz, attached=isinstance(target, Attached))
     return cards.Presence(
         id=settings.worker_id,
         host=socket.gethostname(),

@@ -25,6 +25,7 @@ from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.proof.emulated.running import ORDERS, EmulatedVerdict, run_set
 from tests.compiler.product_parts import in_parts, separately
 from tests.compiler.products import TURNED, Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
+from tests.compiler.schedules import from_wire
 
 ROOT = Path(__file__).parents[2]
 EXACT = "ties"
@@ -90,6 +91,17 @@ def test_no_scheduler_of_products_is_imported() -> None:
         [executable, "-c", found], capture_output=True, text=True, check=True, env={"PYTHONPATH": ".:sdk"}, cwd=ROOT
     )
     assert made.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("how", [Groups(rows=64, columns=32, groups=1), Warps(columns=32)], ids=["groups", "warps"])
+def test_an_operand_that_is_a_view_of_another_order_is_right(how: Groups | Warps, pool: CompilePool) -> None:
+    """Its strides say what lies side by side, and no operator: x is of [k, m] in memory, w of [k, n]."""
+    inputs = [
+        {"name": "x", "shape": [64, 128], "dtype": "bf16", "strides": [1, 72]},
+        {"name": "w", "shape": [128, 32], "dtype": "bf16", "strides": [1, 136]},
+    ]
+    fusion = from_wire(inputs, [{"op": "matmul", "in": ["x", "w"], "out": "y", "dtype": "f32"}], "y")
+    is_right(fusion, by_warp_groups(fusion, how) if isinstance(how, Groups) else by_warps(fusion, how), pool)
 
 
 @pytest.mark.long

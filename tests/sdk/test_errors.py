@@ -31,6 +31,7 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.WrongArguments: ("input 0", "a", "b", "Mend it."),
     errors.GuardFailed: ("ptr[0] == 0", "message"),
     errors.InvalidKernel: ("cubin", "reason", "Fix."),
+    errors.InvalidPack: ("a.ftpack", "reason"),
     errors.InvalidLock: ("lock.json", "reason"),
     errors.OutdatedProof: ("kernel k", 1, 2),
     errors.Untrusted: ("kernel k", "it is not signed"),

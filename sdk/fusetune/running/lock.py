@@ -98,6 +98,10 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
 
 
 def _loaded(pin: LockEntry, store: Store) -> Kernel:
+    return locked_kernel(pin, store)[1]
+
+
+def locked_kernel(pin: LockEntry, store: Store) -> tuple[bytes, Kernel]:
     """The locked kernel, and no other: by the bytes that are named, or by its code and launch. Raises FusetuneError."""
     what = f"kernel {pin.code_hash[:_HASH_CHARS]} for {pin.card.name}"
     data = _bytes_of(pin, store)
@@ -107,7 +111,7 @@ def _loaded(pin: LockEntry, store: Store) -> Kernel:
     kernel = Kernel.from_json(data, where=what, info=info, origin="store")
     if strangers := pin.strangers(kernel.artifact):
         raise InvalidLock(what, f"{store!r} has another kernel in its place: {'; '.join(strangers)}")
-    return kernel
+    return data, kernel
 
 
 def _bytes_of(pin: LockEntry, store: Store) -> bytes | None:

@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSche
 
 from fusetune.wire.artifact import Evidence, Resources, Time, Wire
 from fusetune.wire.binding import Binding
+from fusetune.wire.checks import Checked
 from fusetune.wire.fusion import Fusion, Seq
 from fusetune.wire.signature import Signature
 from fusetune.wire.timeline import TimelineView
@@ -149,7 +150,8 @@ class KernelView(Wire):
     """A served kernel without its code: GET /v1/kernels/{id} is the whole artifact.
 
     `artifact_sha256` is the hash of exactly those bytes. `stale`: made under other conditions than today's (generator,
-    driver); still right, its time may have changed. `superseded`: a newer search has replaced it. `predicted_us`: what
+    driver, clock limit) and not timed again since; still right, its time may have changed. `checked`: when it was timed
+    again, if it was. `superseded`: a newer search has replaced it. `predicted_us`: what
     a model of the card expects of a kernel that was not timed. `verifier`: the number of the verifier that proved it;
     what an older one has proven is unverified, and proven again before it is served. `refuted`: why it is not, where
     today's verifier has found it wrong. `provisional`: how far it may be from the best, where the search that found
@@ -179,6 +181,7 @@ class KernelView(Wire):
     generator: str
     nvrtc: str
     driver: str | None = None
+    checked: Checked | None = None
     stale: bool = False
     stale_reason: str = ""
     superseded: bool = False
@@ -475,6 +478,15 @@ class Cards(Wire):
     items: Seq[CardStatus]
 
 
+class PackTaken(Wire):
+    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out."""
+
+    sha256: str
+    kernels: int
+    known: int
+    left: Seq[str] = ()
+
+
 class AuditEntry(Wire):
     """Who did what to what: `subject` is an id, `detail` what belongs to it."""
 
@@ -494,10 +506,10 @@ class AuditEntries(Wire):
 
 
 class Health(Wire):
-    """`ok`, or what is not. `version` is that of fusetune; `generator` is what makes kernels, whose name changes with
-    them alone."""
+    """`ok`, or what is not; "starting" while the service comes up, and `checks` says what it is at. `version` is
+    fusetune's; `generator` is what makes kernels, whose name changes with them alone."""
 
-    status: Literal["ok", "unavailable"]
+    status: Literal["ok", "starting", "unavailable"]
     checks: dict[str, str] = Field(default={})
     version: str = ""
     generator: str = ""

@@ -39,7 +39,8 @@ OPERATIONS = {
     "POST /v1/kernels/lookup", "GET /v1/kernels/{kernel_id}", "GET /v1/kernels/{kernel_id}/info",
     "GET /v1/kernels/{kernel_id}/source", "GET /v1/kernels/{kernel_id}/ptx", "GET /v1/kernels/{kernel_id}/cubin",
     "GET /v1/kernels/{kernel_id}/schedule", "GET /v1/fusions", "GET /v1/fusions/{fingerprint}", "GET /v1/cards",
-    "DELETE /v1/kernels/{kernel_id}", "DELETE /v1/fusions/{fingerprint}", "GET /v1/audit",
+    "DELETE /v1/kernels/{kernel_id}", "DELETE /v1/fusions/{fingerprint}", "GET /v1/audit", "GET /v1/pack",
+    "POST /v1/pack",
     "POST /v1/schedules/check", "POST /v1/spaces", "GET /healthz", "GET /readyz", "GET /metrics",
 }  # fmt: skip
 

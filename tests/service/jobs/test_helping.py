@@ -46,8 +46,8 @@ def test_one_tuning_uses_the_workers_that_are_idle_and_outlives_one(site: Site) 
     site.worker("w0", prelude="import time, search.tuning.tune as t\nt._AHEAD = 1")
     site.come_up("w0")
     tuning_id = site.post(trials_limit=None, budget_s=100.0, hand_over=False)
-    row = site.tuning(tuning_id)
-    site.jobs.enqueue(tuning_id, row.queue, row.priority)
+    posted = site.tuning(tuning_id)
+    site.jobs.enqueue(tuning_id, posted.queue, posted.priority)
     leader = until(lambda: site.tuning(tuning_id).worker_id, "a worker to take the tuning")
     other = {"w0": "w1", "w1": "w0"}[leader]
 
