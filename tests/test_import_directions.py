@@ -223,10 +223,12 @@ TABLE: dict[str, Row] = {
         ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
+    "service.cli.options": Row(others=("typer",)),
     "service.cli.serve": Row(
         ours=(
             *BORDER,
             "service.cli.given",
+            "service.cli.options",
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults
+from service.cli.database import database_of, reports_faults
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import keys, migrate
 
 
