@@ -1,11 +1,12 @@
 #!/bin/sh
 # Prepares, measures and compares matrix products on the GPU at hand, in less than ten minutes on 16 cores:
 #     OUT=results sh benchmarks/products.sh
-# PYTHON names the interpreter, CASES the cases (globs), PREPARED a folder that `search prepare` has filled before. In
-# $OUT: products.json, what `search measure` found, kernels, logs.
+# PYTHON names the interpreter, SUITE the suite (products or shapes), CASES the cases (globs), PREPARED a folder that
+# `search prepare` has filled before. In $OUT: products.json (shapes.json), what `search measure` found, kernels, logs.
 : "${OUT:?name the folder for results}"
 python=${PYTHON:-python3}
-suite=benchmarks/suite/suite_products.json
+name=${SUITE:-products}
+suite=benchmarks/suite/suite_$name.json
 export PYTHONPATH=".:sdk${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 began=$(date +%s)
 left() { echo $((${LIMIT_S:-585} - $(date +%s) + began)); }
@@ -22,8 +23,8 @@ if [ -n "$PREPARED" ]; then
 else
   mkdir "$work/prepared"
   echo "$chosen" | xargs -P 8 -I{} sh -c \
-    '"$0" -m search prepare benchmarks/suite/fusions/products/{}.json --card "$1" --per-fusion "$2" --out "$3"/{}' \
-    "$python" "${card:-H200}" "${KERNELS:-24}" "$work/prepared" >"$OUT/prepare.log" 2>&1
+    '"$0" -m search prepare benchmarks/suite/fusions/"$4"/{}.json --card "$1" --per-fusion "$2" --out "$3"/{}' \
+    "$python" "${card:-H200}" "${KERNELS:-24}" "$work/prepared" "$name" >"$OUT/prepare.log" 2>&1
   mv "$work"/prepared/*/* "$work/tuned"
 fi
 echo "prepared after $(($(date +%s) - began)) s"
@@ -32,6 +33,6 @@ cp "$work/tuned/results.json" "$OUT/measured.json"
 tar -C "$work/tuned" -czf "$OUT/kernels.tar.gz" kernels
 echo "measured after $(($(date +%s) - began)) s"
 timeout "$(left)" "$python" -m benchmarks.kernels.run --suite "$suite" --cases "$(echo "$chosen" | paste -sd,)" \
-  --kernels "$work/tuned/kernels" --modes "${MODES:-plugin,eager,default,max}" --json "$OUT/products.json" 2>&1 |
+  --kernels "$work/tuned/kernels" --modes "${MODES:-plugin,eager,default,max}" --json "$OUT/$name.json" 2>&1 |
   tee "$OUT/run.log"
 rm -rf "$work"

@@ -12,6 +12,8 @@ from typing import Any
 from fusetune.wire.fusion import MODEL_OF_OP, Input, Output
 from service.app import create_app
 from service.openapi import document
+from service.openapi_examples import EXAMPLES
+from service.openapi_words import kind_of
 from service.problems import KINDS, MEDIA_TYPE, URN
 from service.routes.dependencies import ALWAYS
 from service.settings import Settings
@@ -22,8 +24,8 @@ HEAD = """\
 # REST API
 
 What the service answers over HTTP, made from its OpenAPI document (`make docs`; a running service has the document
-under `/openapi.json`). `python -m service serve` listens on `http://127.0.0.1:8765` unless told otherwise. From Python
-the SDK is shorter.
+under `/openapi.json`, and a page of it under `/docs`). `python -m service serve` listens on `http://127.0.0.1:8765`
+unless told otherwise. From Python the SDK is shorter.
 
 - Bodies are JSON in UTF-8, `Content-Type: application/json`. Unknown fields and query parameters are refused, and so
   are repeated fields and NaN.
@@ -43,30 +45,6 @@ request with its place, such as `fusion.ops[3].in[1]`.
 
 Not listed with each endpoint, because every one can answer them: {always}.
 """
-
-ADD: dict[str, Any] = {
-    "format": "fusetune.fusion/1",
-    "inputs": [{"name": name, "shape": ["M", 4096], "dtype": "bf16"} for name in ("x", "y")],
-    "ops": [{"op": "add", "in": ["x", "y"], "out": "z"}],
-    "outputs": [{"name": "z"}],
-}
-COPY: dict[str, Any] = {
-    "name": "copy",
-    "tensors": {name: {"shape": [32, 64], "dtype": "float32", "memory": "global"} for name in ("tv0", "tv1")},
-    "ops": [{"op": "set", "in": ["tv0"], "out": "tv1"}],
-    "inputs": ["tv0"],
-    "outputs": ["tv1"],
-    "schedule": [{"do": "parallelize", "tv": "tv1", "axis": 0, "type": "BIDx"}],
-}
-_KEY = {"fingerprint": "0" * 64, "binding": "0" * 64, "card": "H200"}
-
-EXAMPLES: Mapping[str, Mapping[str, Any]] = {
-    "/v1/tunings": {"fusion": ADD, "binding": {"sizes": {"M": 8192}}, "budget_s": 30},
-    "/v1/kernels/lookup": {"keys": [_KEY], "accept": {"time": ["measured"]}},
-    "/v1/schedules/check": COPY,
-    "/v1/spaces": {"fusion": ADD, "binding": {"sizes": {"M": 8192}}, "card": "H100", "samples": 1},
-}
-"""A body for each path that takes one; a test posts them."""
 
 _NOT_LISTED = {model.__name__ for model in MODEL_OF_OP.values()} | {Input.__name__, Output.__name__}
 """Types that are parts of a fusion document."""
@@ -103,10 +81,10 @@ def _document() -> dict[str, Any]:
 def _endpoint(method: str, path: str, operation: Mapping[str, Any]) -> str:
     parts = [f"### `{method.upper()} {path}`\n", f"{operation['description'].strip()}\n"]
     if parameters := operation.get("parameters"):
-        rows = ((f"`{p['name']}`", p["in"], _kind(p["schema"]), p.get("description", "")) for p in parameters)
+        rows = ((f"`{p['name']}`", p["in"], kind_of(p["schema"]), p.get("description", "")) for p in parameters)
         parts.append(_table(("parameter", "in", "type", "meaning"), rows))
     if body := operation.get("requestBody"):
-        parts.append(f"Body: {_kind(body['content']['application/json']['schema'])}.\n")
+        parts.append(f"Body: {kind_of(body['content']['application/json']['schema'])}.\n")
     parts.append(_table(("answer", "body", "meaning"), _answers(operation["responses"])))
     parts.append(_example(method, path))
     return "\n".join(parts)
@@ -121,11 +99,13 @@ def _answers(responses: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
             continue
         names = [kind.name for kind in KINDS if f"`{kind.name}`" in response["description"] and kind not in ALWAYS]
         if names:
-            yield status, _kind(content[MEDIA_TYPE]["schema"]), ", ".join(f"`{name}`" for name in names)
+            yield status, kind_of(content[MEDIA_TYPE]["schema"]), ", ".join(f"`{name}`" for name in names)
 
 
 def _body(media_type: str, content: Mapping[str, Any]) -> str:
-    return _kind(content["schema"]) if media_type == "application/json" and content.get("schema") else f"`{media_type}`"
+    return (
+        kind_of(content["schema"]) if media_type == "application/json" and content.get("schema") else f"`{media_type}`"
+    )
 
 
 def _example(method: str, path: str) -> str:
@@ -144,10 +124,10 @@ def _type(name: str, schema: Mapping[str, Any]) -> str:
     parts = [f"### {name}\n", f"{text}\n"]
     if name != "Fusion" and (fields := schema.get("properties")):
         required = set(schema.get("required", ()))
-        rows = ((f"`{field}`", _kind(one), _default(field, one, required)) for field, one in fields.items())
+        rows = ((f"`{field}`", kind_of(one), _default(field, one, required)) for field, one in fields.items())
         parts.append(_table(("field", "type", "default"), rows))
     elif name != "Fusion" and "properties" not in schema:
-        parts.append(f"Is: {_kind(schema)}.\n")
+        parts.append(f"Is: {kind_of(schema)}.\n")
     return "\n".join(parts)
 
 
@@ -155,39 +135,6 @@ def _default(field: str, schema: Mapping[str, Any], required: set[str]) -> str:
     if field in required:
         return "required"
     return f"`{json.dumps(schema.get('default'))}`"
-
-
-_LIMITS = (("minimum", "≥ {}"), ("maximum", "≤ {}"), ("minLength", "≥ {} characters"), ("maxLength", "≤ {} characters"))
-
-
-def _kind(schema: Mapping[str, Any]) -> str:
-    """A schema in words: `integer ≥ 1`, `array of TrialView`, `text or null`."""
-    if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
-    if choices := schema.get("anyOf") or schema.get("oneOf"):
-        return " or ".join(dict.fromkeys(_kind(choice) for choice in choices))
-    if "const" in schema:
-        return f"`{json.dumps(schema['const'])}`"
-    if "enum" in schema:
-        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
-    limits = [text.format(f"{schema[name]:.15g}") for name, text in _LIMITS if name in schema]
-    return " ".join([_base(schema), *limits])
-
-
-def _base(schema: Mapping[str, Any]) -> str:
-    match schema.get("type"):
-        case "array":
-            return f"array of {_kind(schema.get('items', {}))}"
-        case "object":
-            values = schema.get("additionalProperties")
-            return f"object of {_kind(values)}" if isinstance(values, Mapping) else "object"
-        case "string":
-            return {"date-time": "moment", "base64": "base64 text"}.get(schema.get("format", ""), "text")
-        case str(name):
-            return name
-        case _:
-            return "any"
 
 
 def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> str:

@@ -21,18 +21,19 @@ from service.border import Border
 from service.dashboard.faults import page_for_browsers, unexpected
 from service.dashboard.routes import router as dashboard
 from service.db.engine import PROMPT_MS, Database
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.heads import Heads
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import JobQueue
 from service.limits import BodyLimit
 from service.metrics import Metrics
+from service.openapi import operation_id
 from service.operations import events
 from service.operations.answers import Answers
 from service.operations.board import Board
 from service.operations.context import Context
 from service.operations.handover import Handover
-from service.routes import audit, cards, fusions, health, kernels, login, schedules, spaces, tunings
+from service.routes import audit, cards, fusions, health, kernels, login, packs, schedules, spaces, tunings
 from service.settings import Settings
 
 log = structlog.get_logger("service")
@@ -58,7 +59,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(ensure_ready, db)
+        await run_in_threadpool(ensure_there, db)
         tasks = [asyncio.create_task(_keep_handing_over(handover)), asyncio.create_task(_keep_noting(ring))]
         try:
             yield
@@ -74,15 +75,22 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
             if database is None:
                 db.close()
 
-    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document.
-    app = FastAPI(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+    # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document, /docs shows it.
+    app = FastAPI(
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=operation_id,
+    )
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
     app.state.context = Context(settings, db, handover, Answers(db, settings))
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
     routers = [
-        module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, audit, health, login)
+        module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, packs, audit, health, login)
     ] + [dashboard]
     for router in routers:
         app.include_router(router)

@@ -18,7 +18,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from compiler.generator import GENERATOR
 from fusetune.wire.artifact import TIMING_POLICY
-from service.db import cards, trials, tunings
+from service.db import cards, conditions, trials, tunings
 from service.db.engine import Database
 from service.operations.presence import alive_since
 from service.settings import Settings
@@ -98,13 +98,17 @@ class _Stored:
             by_state = tunings.counts_by_state(session)
             by_trial_state = trials.totals_by_state(session)
             alive = cards.alive(session, alive_since(self._settings))
+            checked = conditions.checks(session)
+            invented = {one.card_id for one in alive if cards.is_invented(session, one.card_id)}
         yield _by_label("fusetune_tunings", "Tunings by state.", "state", by_state)
         yield GaugeMetricFamily("fusetune_queue_length", "Tunings that wait for a worker.", by_state.get("queued", 0))
         # A gauge, not a counter: replaced trials and a restored backup may lower it.
         yield _by_label("fusetune_trials", "Trials stored, by state.", "state", by_trial_state)
-        attached = sum(worker.attached for worker in alive)
+        attached = sum(worker.attached and worker.card_id not in invented for worker in alive)
         workers = {"true": attached, "false": len(alive) - attached}
         yield _by_label("fusetune_workers", "Workers alive, by whether they have a GPU.", "attached", workers)
+        text = "Kernels that answer and were timed again, by whether they have become slower beyond noise."
+        yield _by_label("fusetune_kernels_checked", text, "outcome", checked)
         yield InfoMetricFamily("fusetune_build", "This version.", {"generator": GENERATOR, "policy": TIMING_POLICY})
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 
-from fusetune.wire.service import API_VERSION, ProblemDetails
+from fusetune.wire.service import ProblemDetails
+from fusetune.wire.version import VERSION
+from service.openapi_examples import EXAMPLES
 
 _DESCRIPTION = """\
 Post a fusion of tensor operations, get the fastest correct kernel that a search has found for its sizes and card.
@@ -17,13 +21,25 @@ Errors are problem details (RFC 9457): `type` is stable, `problems` names each f
 
 PATH = "/openapi.json"
 
+_HEADERS: Mapping[str, Any] = {
+    "X-Request-Id": {"description": "The client's, or one that stands in the log.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds after which to ask again.", "schema": {"type": "string"}},
+    "WWW-Authenticate": {"description": "`Bearer`: a key is demanded.", "schema": {"type": "string"}},
+}
+_OF_STATUS: Mapping[str, tuple[str, ...]] = {
+    "401": ("WWW-Authenticate",),
+    "429": ("Retry-After",),
+    "503": ("Retry-After",),
+}
+"""What an answer has beside X-Request-Id, which each has."""
+
 _GENERATED = ("HTTPValidationError", "ValidationError")
 """FastAPI's own form of a refusal, which this service never sends."""
 
 
 def document(app: FastAPI) -> dict[str, Any]:
     """The document of `app`."""
-    found = get_openapi(title="fusetune", version=API_VERSION, description=_DESCRIPTION, routes=app.routes, tags=_TAGS)
+    found = get_openapi(title="fusetune", version=VERSION, description=_DESCRIPTION, routes=app.routes, tags=_TAGS)
     components = found.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
     for name in _GENERATED:
@@ -38,7 +54,23 @@ def document(app: FastAPI) -> dict[str, Any]:
     for path in found["paths"].values():
         for operation in path.values():
             _complete(operation)
+    for path, example in EXAMPLES.items():
+        found["paths"][path]["post"]["requestBody"]["content"]["application/json"]["example"] = example
+    components["headers"] = dict(_HEADERS)
     return found
+
+
+def kept(app: FastAPI) -> dict[str, Any]:
+    """The document of `app`, made once."""
+    if not hasattr(app.state, "openapi"):
+        app.state.openapi = document(app)
+    found: dict[str, Any] = app.state.openapi
+    return found
+
+
+def operation_id(route: APIRoute) -> str:
+    """An operation is called as the function that answers it; a test sees that no two are called the same."""
+    return route.name
 
 
 def _complete(operation: dict[str, Any]) -> None:
@@ -49,6 +81,9 @@ def _complete(operation: dict[str, Any]) -> None:
     for status, response in operation["responses"].items():
         if status == "200" and response["description"] == "Successful Response":
             response["description"] = "Done."
+        headers = response.setdefault("headers", {})
+        for name in ("X-Request-Id", *_OF_STATUS.get(status, ())):
+            headers[name] = {"$ref": f"#/components/headers/{name}"}
 
 
 _TAGS = [
@@ -58,6 +93,7 @@ _TAGS = [
     {"name": "spaces", "description": "What a search would look through."},
     {"name": "schedules", "description": "Explicit schedules, judged without a search."},
     {"name": "cards", "description": "GPU models and the workers that serve them."},
+    {"name": "packs", "description": "Kernels in one file."},
     {"name": "audit", "description": "Who did what."},
     {"name": "health", "description": "For machines that keep watch."},
 ]

@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import Scope
 
 from compiler.errors import UnknownCard, Unsupported
+from fusetune.wire.pack import UnusablePack
 from fusetune.wire.parse import problem_of as wire_problem
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from fusetune.wire.service import ProblemDetails, ProblemItem
@@ -92,6 +93,9 @@ GONE = ProblemType(
     "gone", 410, "The kernel is not kept any more", "It was deleted, or its code was pruned after another replaced it."
 )
 IN_USE = ProblemType("in-use", 409, "The fusion is being tuned", "What is to be deleted has tunings that go on.")
+UNUSABLE_PACK = ProblemType(
+    "unusable-pack", 422, "The pack cannot be used", "It is none, is damaged, or contradicts itself; nothing was taken."
+)
 UNAUTHORIZED = ProblemType("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
 FOREIGN_REQUEST = ProblemType(
     "foreign-request", 403, "The request comes from another site",
@@ -119,8 +123,8 @@ INTERNAL = ProblemType("internal", 500, "The service has failed", "A fault of ou
 KINDS = (
     NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED,
     IDEMPOTENCY_CONFLICT, OUTDATED_PROOF, IN_USE, GONE, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST,
-    UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, RATE_LIMITED, QUOTA_SPENT, HEADERS_TOO_LARGE, INTERNAL,
-    DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
+    UNUSABLE_PACK, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, RATE_LIMITED, QUOTA_SPENT,
+    HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
 
@@ -187,6 +191,8 @@ def fault_of(error: Exception) -> ProblemDetail | None:
             return ProblemDetail(GONE, error.detail, error.fix)
         case PrunedArtifact():
             return ProblemDetail(GONE, f"The code is not kept any more: {error}", "Post its fusion for today's kernel.")
+        case UnusablePack():
+            return ProblemDetail(UNUSABLE_PACK, f"{error}.", "Have the pack written again.")
         case FusionInUse():
             return ProblemDetail(IN_USE, error.detail, error.fix)
         case Busy():
@@ -265,7 +271,7 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 _HANDLED: tuple[type[Exception], ...] = (
     InvalidDocument, RequestValidationError, WrongMediaType, BodyTooLarge, UnknownCard, Unsupported, NotFound,
     OverLimit, IdempotencyConflict, OutdatedKernel, Gone, FusionInUse, Busy, DamagedArtifact, PrunedArtifact,
-    DamagedDocument, OperationalError, PoolTimeout, DBAPIError,
+    UnusablePack, DamagedDocument, OperationalError, PoolTimeout, DBAPIError,
 )  # fmt: skip
 
 

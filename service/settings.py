@@ -73,6 +73,9 @@ class Settings(BaseSettings):
     card: str | None = None
     """The GPU model that a worker without a GPU compiles for."""
 
+    signing_key: Path | None = None
+    """The private key that a worker signs its kernels with (`python -m service signing create`)."""
+
     compilers: int | None = Field(default=None, ge=1, le=256)
     heartbeat_s: float = Field(default=5.0, gt=0)
     poll_s: float = Field(default=0.2, gt=0)

@@ -39,15 +39,21 @@ CLI = (ROOT / "docs" / "cli.md").read_text()
 
 def script_commands() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The commands of the console script."""
-    (choices,) = [x.choices for x in script_parser()._actions if isinstance(x, argparse._SubParsersAction)]
-    for name, command in choices.items():
-        yield f"fusetune {name}", command
+    yield from _script_commands_of("fusetune", script_parser())
+
+
+def _script_commands_of(name: str, command: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    below = [x.choices for x in command._actions if isinstance(x, argparse._SubParsersAction)]
+    if not below:
+        yield name, command
+    for word, one in (pair for choices in below for pair in choices.items()):
+        yield from _script_commands_of(f"{name} {word}", one)
 
 
 @pytest.mark.parametrize(("name", "command"), list(script_commands()), ids=lambda x: x if isinstance(x, str) else "")
 def test_every_option_of_the_script_is_documented_and_no_other(name: str, command: argparse.ArgumentParser) -> None:
     offered = {option for action in command._actions for option in action.option_strings if option.startswith("--")}
-    assert set(re.findall(r"^\| `(--[a-z-]+)", section(name), re.MULTILINE)) == offered - {"--help"}
+    assert set(re.findall(r"^\| `(--[a-z0-9-]+)", section(name), re.MULTILINE)) == offered - {"--help"}
 
 
 def test_every_documented_command_of_the_script_exists() -> None:
@@ -82,7 +88,7 @@ def section(command: str) -> str:
 )
 def test_every_option_is_documented_and_no_other(name: str, command: TyperCommand) -> None:
     offered = {opt for param in command.params for opt in (*param.opts, *param.secondary_opts) if opt.startswith("--")}
-    documented = set(re.findall(r"^\| `(--[a-z-]+)", section(name), re.MULTILINE))
+    documented = set(re.findall(r"^\| `(--[a-z0-9-]+)", section(name), re.MULTILINE))
     assert documented == offered - {"--help"}
 
 

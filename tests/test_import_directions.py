@@ -83,6 +83,7 @@ TABLE: dict[str, Row] = {
     "fusetune": Row(ours=("fusetune",), others=PYDANTIC),
     "fusetune.wire": Row(others=PYDANTIC),
     "fusetune.transport": Row(ours=("fusetune",), others=(*PYDANTIC, "httpx2")),
+    "fusetune.signing": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cryptography",)),
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
@@ -137,16 +138,19 @@ TABLE: dict[str, Row] = {
     "service": Row(),
     "service.settings": Row(others=("pydantic", "pydantic_settings")),
     "service.access": Row(),
+    "service.signing": Row(ours=("fusetune.wire.signature",), others=("cryptography",)),
     "service.rates": Row(),
     "service.log": Row(others=("structlog",)),
     "service.later": Row(ours=("service.operations", "service.dashboard")),
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
+    "service.db.signatures": Row(ours=(*TABLES, "fusetune.wire.signature"), others=("sqlalchemy",)),
     "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.wanting"), others=("sqlalchemy",)),
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
+    "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
@@ -157,9 +161,15 @@ TABLE: dict[str, Row] = {
     "service.http1": Row(ours=BORDER, others=("uvicorn",)),
     "service.border": Row(ours=BORDER, others=(*WEB, "structlog")),
     "service.metrics": Row(ours=OPERATIONS, others=("prometheus_client",)),
-    "service.openapi": Row(ours=OPERATIONS, others=WEB),
+    "service.openapi": Row(ours=(*OPERATIONS, "service.openapi_examples"), others=WEB),
+    "service.openapi_examples": Row(),
+    "service.openapi_words": Row(),
     "service.routes": Row(ours=(*BORDER, "service.again", "service.openapi"), others=(*WEB, *PYDANTIC)),
-    "service.dashboard": Row(ours=BORDER, others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy")),
+    "service.routes.login": Row(ours=(*BORDER, "service.dashboard"), others=WEB),
+    "service.dashboard": Row(
+        ours=(*BORDER, "service.openapi", "service.openapi_words"),
+        others=(*WEB, *PYDANTIC, "jinja2", "markupsafe", "sqlalchemy"),
+    ),
     "service.app": Row(
         ours=(
             *BORDER,
@@ -176,17 +186,30 @@ TABLE: dict[str, Row] = {
     "service.server": Row(ours=(*BORDER, "service.app", "service.http1", "service.later"), others=("uvicorn",)),
     "service.crew": Row(ours=(*BORDER, "service.server", "service.supervisor")),
     "service.jobs": Row(
-        ours=(*TABLES, "service.jobs", "service.log", "service.stands_on", "search", "compiler", "fusetune.wire"),
+        ours=(
+            *TABLES,
+            "service.jobs",
+            "service.log",
+            "service.signing",
+            "service.stands_on",
+            "search",
+            "compiler",
+            "fusetune.wire",
+        ),
         others=("dbos", "sqlalchemy", "structlog"),
     ),
     "service.jobs.queue": Row(),
+    "service.jobs.errand_forms": Row(ours=("search", "fusetune.wire"), others=("pydantic",)),
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
     "service.jobs.bell": Row(others=("sqlalchemy",)),
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
     "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
     "service.cli": Row(
-        ours=("service.cli", *TABLES, "service.access", "service.log", "compiler", "fusetune.wire"),
+        ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
         others=(*PYDANTIC, "rich", "typer"),
+    ),
+    "service.cli.pack": Row(
+        ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.serve": Row(
@@ -196,6 +219,7 @@ TABLE: dict[str, Row] = {
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",
+            "service.starting",
             "service.supervisor",
         ),
         others=("sqlalchemy", "structlog", "typer"),
@@ -213,6 +237,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.suite.forms": Row(ours=("fusetune",)),
     "benchmarks.suite.language": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.suite.products": Row(ours=("benchmarks.suite.forms", "fusetune")),
+    "benchmarks.suite.shapes": Row(ours=("benchmarks.suite.forms", "fusetune")),
     "benchmarks.kernels": Row(
         ours=("benchmarks.kernels", "compiler.arch", "compiler.errors", "fusetune.torch"), others=("torch",)
     ),
@@ -238,6 +263,7 @@ TABLE: dict[str, Row] = {
     "benchmarks.bounds": Row(ours=("compiler", "fusetune.launch"), others=("torch",)),
     "benchmarks.explicit": Row(ours=("compiler", "search")),
     "benchmarks.service": Row(ours=("benchmarks.service",)),
+    "benchmarks.service.carried": Row(ours=("compiler.wire", "fusetune.wire", "search", "service")),
     "benchmarks.service.stored": Row(
         ours=("compiler.arch", "compiler.generator", "fusetune.wire", "service.db"), others=("sqlalchemy",)
     ),
@@ -250,7 +276,16 @@ TABLE: dict[str, Row] = {
     "docs": Row(ours=("compiler.schedule", "compiler.legality")),
     "docs.generate_operators": Row(ours=("compiler.dtypes", "compiler.ir.ops", "compiler.wire")),
     "docs.generate_concepts": Row(ours=(*JUDGE, "compiler.explain")),
-    "docs.generate_api": Row(ours=(*BORDER, "service.app", "service.openapi", "service.routes")),
+    "docs.generate_api": Row(
+        ours=(
+            *BORDER,
+            "service.app",
+            "service.openapi",
+            "service.openapi_examples",
+            "service.openapi_words",
+            "service.routes",
+        )
+    ),
     "examples": Row(ours=("fusetune",), lazily=("torch",)),
     "examples.training_loop": Row(ours=("fusetune", "examples"), others=("torch",)),
 }

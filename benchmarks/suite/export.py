@@ -18,8 +18,9 @@ HERE = Path(__file__).parent
 SUITE = HERE / "suite_public.json"
 LANGUAGE = HERE / "suite_language.json"
 PRODUCTS = HERE / "suite_products.json"
+SHAPES = HERE / "suite_shapes.json"
 FUSIONS = HERE / "fusions"
-FOLDERS = {SUITE: FUSIONS, LANGUAGE: FUSIONS / "language", PRODUCTS: FUSIONS / "products"}
+FOLDERS = {SUITE: FUSIONS, LANGUAGE: FUSIONS / "language", PRODUCTS: FUSIONS / "products", SHAPES: FUSIONS / "shapes"}
 """Where the fusions of a suite lie."""
 
 

@@ -57,6 +57,9 @@ def _around() -> list[dict[str, Any]]:
             f"mm_scaled_i8_{size(*few)}", "matmul_prologue", "weights of 8 bits, a scale a column", _scaled, few, TINY
         ),
         case(f"mm_turned_{size(*square)}", "matmul_epilogue", "the result transposed", _turned, square, TINY),
+        case(
+            f"mm_squares_{size(*square)}", "matmul_epilogue", "and what a norm behind it needs", _squares, square, TINY
+        ),
     ]
 
 
@@ -113,6 +116,15 @@ def _turned(m: int, n: int, k: int) -> Form:
     f = FusionBuilder()
     f.output(_product(f, m, n, k).permute((1, 0)).cast("bf16"), "out")
     return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, ["return F.linear(a, w).t().contiguous()"])
+
+
+def _squares(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    made = _product(f, m, n, k)
+    f.output(made.cast("bf16"), "out")
+    f.output((made * made).sum(dims=(1,)).cast("bf16"), "squares")
+    lines = ["y = F.linear(a, w)", "return y, y.float().square().sum(1).to(y.dtype)"]
+    return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, lines)
 
 
 def _product(f: FusionBuilder, m: int, n: int, k: int) -> Tensor:

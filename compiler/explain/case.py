@@ -14,12 +14,15 @@ from compiler.explain.copy_plans import explained_copies
 from compiler.explain.copy_words import copy_words
 from compiler.explain.domain_graph import domain_graph
 from compiler.explain.global_tile import global_tile
+from compiler.explain.mma_picture import fragment_picture, fragments
+from compiler.explain.mma_words import product_words
 from compiler.explain.nest_words import nest_words, sync_words
 from compiler.explain.roles import roles_of
 from compiler.explain.shared_words import shared_words
 from compiler.explain.tma_words import bulk_run_words, tensor_map_words
 from compiler.explain.tmem_map import tensor_memory_maps
 from compiler.explain.tmem_words import tensor_memory_words
+from compiler.explain.turns_picture import ring_of, turns_picture
 from compiler.legality import bulk_copy, check, tile_placement
 from compiler.legality.rules import Schedule
 from compiler.legality.tensor_map import inference
@@ -102,6 +105,7 @@ def _sections(schedule: Schedule, verdict: Verdict) -> Iterator[tuple[str, Itera
     if verdict.legal:
         for copied in explained_copies(schedule.sf, schedule.arch):
             yield "As tiles", copied.summary().splitlines()
+    yield "Products by tensor cores", product_words(schedule)
     yield "Tensor memory", tensor_memory_words(schedule.sf, schedule.tensor_memory)
     for found in tensor_memory_maps(schedule):
         yield f"Map: {found.title}", (f"  {line}".rstrip() for line in found.text.splitlines())
@@ -134,6 +138,13 @@ def _pictures(schedule: Schedule) -> Iterator[Picture]:
         banked = banked_tile(copy)
         if banked is not None:
             yield Picture(f"{name}_banks.svg", banks(banked, f"{copy.shared_tensor.name}: the tile in shared memory"))
+    for product in schedule.products.values():
+        for name, fragment in fragments(schedule, product):
+            yield Picture(f"{name}_fragment.svg", fragment_picture(fragment))
+        ring = ring_of(schedule, product)
+        if ring is not None:
+            title = f"{product.tensor}: who loads and who multiplies, over time"
+            yield Picture(f"{product.tensor}_turns.svg", turns_picture(ring, title))
     for found in tensor_memory_maps(schedule):
         yield Picture(f"{found.output}_tmem.svg", found.by_warp)
         if found.by_register:

@@ -6,10 +6,11 @@ import json
 from dataclasses import replace
 from hashlib import sha256
 
+from compiler.errors import Unsupported
 from compiler.explicit.generate import GeneratedExplicit
 from compiler.generator import GENERATOR
 from compiler.ir.fusion import Fusion, Number, Op, Operand, Value, dense_strides
-from compiler.ir.ops import MOVES, OpKind
+from compiler.ir.ops import CONTRACTIONS, MOVES, OpKind
 from compiler.nvrtc import Compiled
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import KernelArtifact
@@ -54,6 +55,8 @@ def meaning(generated: GeneratedExplicit) -> Fusion:
         shapes[value.name] = value.shape
 
     for op in given.ops:
+        if op.kind in CONTRACTIONS:
+            raise Unsupported(f"timing {op.kind} ({op.output}) of an explicit schedule", "Run it in the emulator.")
         value = _known_align(given.value(op.output))
         if op.kind is OpKind.COPY and op.output not in given.outputs:
             known[op.output] = known[op.tensor_inputs[0]]

@@ -13,9 +13,9 @@ import numpy as np
 
 from compiler.dtypes import DType
 from compiler.errors import Unsupported
-from compiler.explicit.elements import Array
-from compiler.ir.fusion import Fusion, Literal, Number, Op
-from compiler.ir.ops import OpKind
+from compiler.explicit.elements import Array, decoded, encoded
+from compiler.ir.fusion import Fusion, Literal, Number, Op, Value
+from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.reference import FLOAT_FORMATS, operators
 from compiler.reference.boxes import through, whole
 
@@ -40,15 +40,21 @@ def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, ExpectedO
         operands = [known[x] if isinstance(x, str) else _literal(x) for x in op.inputs]
         sizes: list[Any] = [scale[x] if isinstance(x, str) else abs(_literal(x).value) for x in op.inputs]
         shape = fusion.value(op.output).shape
-        known[op.output] = _apply(op, operands, shape, fusion.value(op.tensor_inputs[0]).dtype)
+        if op.kind is OpKind.CAST:
+            known[op.output] = _stored(known[op.tensor_inputs[0]], fusion.value(op.output))
+        else:
+            known[op.output] = _apply(op, operands, shape, fusion.value(op.tensor_inputs[0]).dtype)
         if op.kind in (OpKind.ADD, OpKind.SUB):
             scale[op.output] = np.broadcast_to(sizes[0] + sizes[1], shape)
         elif op.kind is OpKind.SUM:
             scale[op.output] = _apply(op, [sizes[0]], shape, DType.F64)
+        elif op.kind in CONTRACTIONS:
+            scale[op.output] = _contracted(*sizes)
         else:
             moves = op.kind in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO)
             scale[op.output] = _apply(op, [sizes[0]], shape, DType.F64) if moves else np.abs(known[op.output])
         folded = known[op.tensor_inputs[0]].size // max(1, known[op.output].size) if op.kind is OpKind.SUM else 1
+        folded = known[op.tensor_inputs[0]].shape[-1] if op.kind in CONTRACTIONS else folded
         length[op.output] = max(folded, *(length[name] for name in op.tensor_inputs))
     found = {}
     for name in fusion.outputs:
@@ -57,6 +63,16 @@ def expected(fusion: Fusion, inputs: Mapping[str, Array]) -> dict[str, ExpectedO
         moves = all(op.kind in (OpKind.COPY, OpKind.PERMUTE, OpKind.BROADCAST_TO) for op in fusion.ops)
         found[name] = ExpectedOutput(known[name], np.zeros_like(scale[name]) if moves else scale[name] * unit)
     return found
+
+
+def _stored(x: Array, value: Value) -> Array:
+    """Numbers as the value's type has them."""
+    return decoded(encoded(x, value.dtype), value.dtype).reshape(value.shape)
+
+
+def _contracted(x: Any, y: Any) -> Array:
+    """The sum of products along the last axis of both."""
+    return np.asarray(np.einsum("...k,...k->...", x, y))
 
 
 def _literal(x: Number) -> Literal:
@@ -71,6 +87,8 @@ def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtyp
             return x
         case OpKind.PERMUTE | OpKind.BROADCAST_TO:
             return np.asarray(through(op, x.shape, shape, whole(shape), np.broadcast_to).view(x))
+        case _ if op.kind in CONTRACTIONS:
+            return _contracted(*operands)
         case OpKind.SUM | OpKind.AMAX | OpKind.AMIN:
             axes = tuple(d % x.ndim for d in op.dims)
             return np.asarray(operators.exact(op.kind, [x, axes], np)).reshape(shape)
@@ -81,7 +99,6 @@ def _apply(op: Op, operands: list[Array | Literal], shape: tuple[int, ...], dtyp
             | OpKind.RESHAPE
             | OpKind.VIEW
             | OpKind.MEAN
-            | OpKind.CAST
             | OpKind.FLIP
             | OpKind.PAD
             | OpKind.FULL

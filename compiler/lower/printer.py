@@ -141,7 +141,7 @@ def _lines(s: Stmt) -> list[str]:
         case CommitCopies():
             return ["commit copies"]
         case WaitCopies():
-            return [f"wait copies, {s.pending} groups pending"]
+            return [f"wait copies, {_groups(s.pending)} pending"]
         case SharedLoad():
             return [f"load {_reg(s.target, s.width)} = {_shared(s.source)}"]
         case SharedStore():
@@ -249,7 +249,7 @@ def _by_tensor_cores(s: MmaStmt) -> str:
         case CommitMma():
             return "commit mma"
         case WaitMma():
-            return f"wait mma, {s.pending} groups pending"
+            return f"wait mma, {_groups(s.pending)} pending"
         case HoldRegisters():
             return f"hold {s.name}"
         case _:
@@ -402,3 +402,7 @@ def _free(e: Expr) -> str:
 
 def _numbers(numbers: Iterable[int]) -> str:
     return f"({', '.join(map(str, numbers))})"
+
+
+def _groups(count: int) -> str:
+    return "1 group" if count == 1 else f"{count} groups"

@@ -13,7 +13,7 @@ from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion, Literal, Op, Operand, Value, dense_strides
-from compiler.ir.ops import BINARY, OpKind
+from compiler.ir.ops import BINARY, CONTRACTIONS, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.schedule.document import MAX_RANK, MalformedCase, Place
 from compiler.schedule.explicit_steps import read_step
@@ -158,7 +158,10 @@ def _read_op(o: Place, tensors: Place, scalars: Mapping[str, int | float]) -> Te
     if scalar.value is not None:
         inputs.append(Literal(_scalar(scalar, scalars)))
     most = 2 if kind in BINARY else 1
-    if not 1 <= count <= most:
+    if kind in CONTRACTIONS:
+        if count != 2 or len(inputs) != 2:
+            raise o.at("in").fail(f"the two tensors that {kind} multiplies")
+    elif not 1 <= count <= most:
         raise o.at("in").fail(f"{most} {'operands' if most > 1 else 'operand'} of {kind}, a tensor among them")
     dims: tuple[int, ...] = ()
     match kind:

@@ -14,13 +14,14 @@ from compiler.ir.fusion import Fusion, dense_strides
 from compiler.ir.id_exprs import Merge, Split, with_axes
 from compiler.ir.iter_domain import IterDomain, IterKind, MemoryType, ParallelType
 from compiler.ir.iter_domain import axis as make_axis
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.ir.size import Size
 from compiler.ir.tensor import Allocation, TensorOp, TensorView
 from compiler.schedule.axes import AxisList, transform
 from compiler.schedule.document import MAX_EXTENT, MAX_RANK, Place
 from compiler.schedule.explicit_steps import Taken, allocation_axes, contiguity_at, read_transforms
 from compiler.schedule.refusals import Site, refusals
+from compiler.schedule.start_requests import accumulator
 
 DTYPES = {
     "float64": DType.F64,
@@ -276,6 +277,8 @@ def _result_shape(op: TensorOp, place: Place, sources: Sequence[TensorView]) -> 
     """Extents of a result, and which axes are summed over; a document may leave the latter out of the shape."""
     shape = shape_of(place)
     elements = [a for a in sources[0].logical if not a.is_reduction]
+    if op.kind in CONTRACTIONS:
+        _expect_a_contraction(op, place, sources, len(shape))
     if op.kind is not OpKind.SUM:
         return shape, _axes(place, "reduction_axes", len(shape))
     rank = len(elements)
@@ -286,6 +289,17 @@ def _result_shape(op: TensorOp, place: Place, sources: Sequence[TensorView]) -> 
         kept = iter(shape)
         shape = tuple(elements[d].extent if d in reduced else next(kept) for d in range(rank))
     return shape, reduced
+
+
+def _expect_a_contraction(op: TensorOp, place: Place, sources: Sequence[TensorView], rank: int) -> None:
+    """Sums along the last axis of its operands, in the type that sums of them have."""
+    if _axes(place, "reduction_axes", rank) != {rank - 1}:
+        raise place.at("reduction_axes").fail(f"[{rank - 1}], the last axis, which {op.kind} sums along")
+    if sources[0].dtype is not sources[1].dtype:
+        raise place.fail(f"{op.kind} of one type, not of {sources[0].dtype} and {sources[1].dtype}")
+    made, wanted = place.at("dtype").one_of(DTYPES), accumulator(op.kind, sources[0].dtype)
+    if made is not wanted:
+        raise place.at("dtype").fail(f"{wanted}, in which sums of {sources[0].dtype} are made")
 
 
 def _mapped(op: TensorOp, source: TensorView, rank: int, place: Place) -> Iterator[tuple[int, IterDomain]]:

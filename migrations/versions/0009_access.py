@@ -1,4 +1,4 @@
-"""What API keys may do, until when and how much of it; who pays for a tuning, and which comes first."""
+"""What API keys may do, and how much of it; who pays for a tuning, which comes first; who signed a kernel."""
 
 from __future__ import annotations
 
@@ -24,6 +24,17 @@ def upgrade() -> None:
     op.add_column("api_keys", sa.Column("requests_a_minute", sa.Integer(), nullable=True))
     op.add_column("tunings", sa.Column("payer", sa.String(length=32), nullable=True))
     op.add_column("tunings", sa.Column("priority", sa.Integer(), server_default=sa.text("5"), nullable=False))
+    op.create_table(
+        "signatures",
+        sa.Column("artifact_sha256", sa.String(length=64), nullable=False),
+        sa.Column("key", sa.String(length=64), nullable=False),
+        sa.Column("value", sa.LargeBinary(), nullable=False),
+        sa.Column("signed_at", sa.DateTime(timezone=True), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["artifact_sha256"], ["artifacts.sha256"], name=op.f("fk_signatures_artifact_sha256_artifacts")
+        ),
+        sa.PrimaryKeyConstraint("artifact_sha256", "key", name=op.f("pk_signatures")),
+    )
     op.create_index("ix_tunings_payer", "tunings", ["payer", "created_at"])
 
 
@@ -31,6 +42,7 @@ def downgrade() -> None:
     """Keys that were made for less than all go: before this revision each may do everything."""
     limited = " OR ".join(f"{name} IS NOT NULL" for name in LIMITS if name != "last_used_at")
     op.execute(f"DELETE FROM api_keys WHERE scope = 'read' OR {limited}")
+    op.drop_table("signatures")
     op.drop_index("ix_tunings_payer", "tunings")
     with op.batch_alter_table("tunings") as batch:
         batch.drop_column("priority")

@@ -14,6 +14,7 @@ from fusetune.errors import (
     InvalidFusion,
     InvalidKernel,
     InvalidLock,
+    InvalidPack,
     InvalidRequest,
     KernelError,
     KernelNotFound,
@@ -35,21 +36,26 @@ from fusetune.errors import (
     TuningFailed,
     TuningTimedOut,
     Unauthorized,
+    Untrusted,
     WrongArguments,
 )
 from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
 from fusetune.kernel import EmptyKernel, Kernel
+from fusetune.pack import Pack
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept
+from fusetune.wire.version import VERSION
 
 if TYPE_CHECKING:
     from fusetune.async_client import AsyncClient
     from fusetune.client import Client
     from fusetune.graph.capture import from_torch
     from fusetune.jitting import assert_cached, jit, sync_point
-    from fusetune.running import prepare, read_lock, use_lock, wait, write_lock
+    from fusetune.running import prepare, read_lock, use_lock, use_pack, wait, write_lock
     from fusetune.torch_compile import regions_of, report
+
+__version__ = VERSION
 
 __all__ = [
     "Accept",
@@ -69,6 +75,7 @@ __all__ = [
     "InvalidFusion",
     "InvalidKernel",
     "InvalidLock",
+    "InvalidPack",
     "InvalidRequest",
     "Kernel",
     "KernelError",
@@ -78,6 +85,7 @@ __all__ = [
     "NoKernel",
     "NotCached",
     "OutdatedProof",
+    "Pack",
     "PackageMissing",
     "ServerBroken",
     "ServerNotReady",
@@ -93,7 +101,9 @@ __all__ = [
     "TuningFailed",
     "TuningTimedOut",
     "Unauthorized",
+    "Untrusted",
     "WrongArguments",
+    "__version__",
     "assert_cached",
     "binding_of",
     "from_torch",
@@ -104,6 +114,7 @@ __all__ = [
     "report",
     "sync_point",
     "use_lock",
+    "use_pack",
     "wait",
     "write_lock",
 ]
@@ -121,6 +132,7 @@ _LAZY = {
     "report": "fusetune.torch_compile",
     "sync_point": "fusetune.jitting",
     "use_lock": "fusetune.running",
+    "use_pack": "fusetune.running",
     "wait": "fusetune.running",
     "write_lock": "fusetune.running",
 }

@@ -16,6 +16,7 @@ from fusetune.client import AnyKernel, Client
 from fusetune.kernel import Kernel
 from fusetune.progress import StatusLine
 from fusetune.query import AcceptLike, EnoughLike, FusionLike
+from fusetune.signing import TrustLike
 from fusetune.store import Store
 from fusetune.waiting import Pace, Progress
 from fusetune.wire.service import (
@@ -60,8 +61,9 @@ class AsyncClient:
         transport: HttpTransport | None = None,
         pace: Pace | None = None,
         concurrency: int = DEFAULT_CONCURRENCY,
+        trust: TrustLike | None = None,
     ) -> None:
-        self._client = Client(url, api_key, timeout_s, store, transport, pace)
+        self._client = Client(url, api_key, timeout_s, store, transport, pace, trust)
         self._threads = ThreadPoolExecutor(concurrency, "fusetune-async")
         self._closing = threading.Event()
 

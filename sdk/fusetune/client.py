@@ -38,6 +38,7 @@ from fusetune.query import (
     tuning_request,
 )
 from fusetune.shelf import Shelf
+from fusetune.signing import Trust, TrustLike
 from fusetune.store import Store
 from fusetune.transport import Transport
 from fusetune.waiting import Deadline, Follower, Pace, Progress
@@ -88,7 +89,8 @@ class Client:
 
     `url` and `api_key` are FUSETUNE_URL (else http://127.0.0.1:8765) and FUSETUNE_API_KEY unless given. `timeout_s`
     bounds each wait for the network. `store`: where kernels are kept for days without the service; True is the default
-    folder (`fusetune.store.Store`), None is none. `transport` takes the place of the network in tests.
+    folder (`fusetune.store.Store`), None is none. `transport` takes the place of the network in tests. `trust`: public
+    keys of which one must have signed a kernel before it is loaded (`fusetune.signing`); FUSETUNE_TRUST unless given.
 
     A fusion is one of `FusionBuilder`, or its document. A binding is read off `inputs`, tensors in order, or given as
     sizes (`{"M": 8192}`), a Binding or its document. `card` is a GPU model's name or a card's id; without, the card of
@@ -107,11 +109,12 @@ class Client:
         store: Store | str | os.PathLike[str] | bool | None = True,
         transport: HttpTransport | None = None,
         pace: Pace | None = None,
+        trust: TrustLike | None = None,
     ) -> None:
         defaults = Environment.read()
         self._transport = Transport(url or defaults.url, api_key or defaults.api_key, timeout_s, transport)
         self._store = _store(store)
-        self._shelf = Shelf(self._transport, self._store)
+        self._shelf = Shelf(self._transport, self._store, None if trust is None else Trust.of(trust))
         self._pace = pace
 
     def __enter__(self) -> Self:

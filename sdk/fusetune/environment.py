@@ -21,12 +21,14 @@ class Environment:
     assert_cached: bool = False
     lock: str | None = None
     share_gpu: bool = False
+    trust: str | None = None
 
     @classmethod
     def read(cls, variables: Mapping[str, str] = os.environ) -> Environment:
         """FUSETUNE_URL, FUSETUNE_API_KEY, and FUSETUNE_HOME or else `fusetune` in the user's cache folder;
         FUSETUNE_ASSERT_CACHED other than 0 makes a call without a kernel an error; FUSETUNE_LOCK names a lock of
-        kernels; FUSETUNE_SHARE_GPU other than 0 lets torch.compile have kernels tuned on the GPU that it runs on.
+        kernels; FUSETUNE_SHARE_GPU other than 0 lets torch.compile have kernels tuned on the GPU that it runs on;
+        FUSETUNE_TRUST names the public keys of which one must have signed a kernel.
 
         The cache folder is XDG_CACHE_HOME, or `~/.cache` without it (XDG Base Directory Specification).
         """
@@ -38,6 +40,7 @@ class Environment:
             api_key=variables.get("FUSETUNE_API_KEY") or None,
             assert_cached=_is_on(variables.get("FUSETUNE_ASSERT_CACHED")),
             share_gpu=_is_on(variables.get("FUSETUNE_SHARE_GPU")),
+            trust=variables.get("FUSETUNE_TRUST") or None,
             lock=variables.get("FUSETUNE_LOCK") or None,
         )
 

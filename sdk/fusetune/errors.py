@@ -6,14 +6,16 @@ FusetuneError
 ├── CannotConvert         a torch function, or a part of one, that fusions cannot say
 ├── NotCached             a jit function has no kernel for a call, and was told not to do without
 ├── InvalidLock           a lock of kernels that cannot be used
+├── InvalidPack           a file of kernels that is none, is damaged, or has not what is asked for
 ├── InvalidRequest        another argument of a Client method that cannot be
 ├── KernelError           a kernel cannot be called like this, here, or at all
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
 │   ├── GuardFailed       a condition of the kernel on the call does not hold
 │   ├── InvalidKernel     the stored kernel is damaged
 │   ├── OutdatedProof     an older verifier proved the kernel right, which could pass a wrong one
+│   ├── Untrusted         nobody whose kernels are taken has signed it
 │   ├── NoDevice          no GPU, or none that can run this code
-│   │   └── PackageMissing    torch or cuda-bindings is not installed
+│   │   └── PackageMissing    torch, cuda-bindings or cryptography is not installed
 │   └── LaunchFailed      the driver refused, or an earlier kernel broke the context
 │       └── IndexOutOfRange   a kernel that reads where an index says has stopped
 └── ServiceError          the service did not give what was asked for; `request` says what that was
@@ -114,6 +116,18 @@ class InvalidLock(FusetuneError):
         )
 
 
+class InvalidPack(FusetuneError):
+    """A pack of kernels cannot be used: `where` (its file) and `reason`."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}. Have it built again: fusetune pack build, python -m service pack export."
+
+
 class InvalidRequest(_Faults):
     """An argument of a Client method cannot be. `problems` lists every fault with its place and its fix."""
 
@@ -174,6 +188,21 @@ class OutdatedProof(KernelError):
         fix = "Ask the service with Client.tune: it proves it again before it serves it. Or tune its fusion again."
         proven = f"it was proven by verifier {self.found}, expected {self.expected} or a later one"
         return f"{self.where}: {proven}: the older could pass a wrong kernel. {fix}"
+
+
+class Untrusted(KernelError):
+    """Nobody whose kernels are taken has signed it: `reason` says what was found. It is not loaded."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, reason)
+        self.where = where
+        self.reason = reason
+
+    def __str__(self) -> str:
+        fix = (
+            "Have it signed (`python -m service signing sign`), or add the key that signed it to those that you trust."
+        )
+        return f"{self.where}: {self.reason}, expected a signature of a key that is trusted. {fix}"
 
 
 class NoDevice(KernelError):

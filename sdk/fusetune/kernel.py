@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pydantic
 
 from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof, PackageMissing
+from fusetune.signing import Trust, process_trust
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, ScalarSpec, TensorSpec
 from fusetune.wire.bound import Bound
 from fusetune.wire.op_check import ITEM_BYTES
@@ -22,8 +23,9 @@ from fusetune.wire.service import KernelView
 if TYPE_CHECKING:
     from fusetune.torch import Runner, TorchTensor
 
-Origin = Literal["service", "store", "file"]
-"""Where a kernel came from: a service's answer, the store on disk in place of one, or a file or object of yours."""
+Origin = Literal["service", "store", "pack", "file"]
+"""Where a kernel came from: a service's answer, the store on disk in place of one, a pack, or a file or object of
+yours."""
 
 
 class Kernel:
@@ -63,12 +65,25 @@ class Kernel:
 
     @classmethod
     def from_json(
-        cls, text: str | bytes, *, where: str = "kernel", info: KernelView | None = None, origin: Origin = "file"
+        cls,
+        text: str | bytes,
+        *,
+        where: str = "kernel",
+        info: KernelView | None = None,
+        origin: Origin = "file",
+        trust: Trust | None = None,
+        is_vouched: bool = False,
     ) -> Kernel:
         """The kernel in a `fusetune.kernel/1` document; `where` names it in errors.
 
-        Raises InvalidKernel, OutdatedProof.
+        `trust`: the keys of which one must have signed it, those of FUSETUNE_TRUST by default; signatures are those of
+        `info`. `is_vouched`: that was looked at already, of the whole pack that it is in.
+        Raises InvalidKernel, OutdatedProof, Untrusted.
         """
+        keys = trust if trust is not None else process_trust()
+        if keys is not None and not is_vouched:
+            content = text.encode() if isinstance(text, str) else text
+            keys.check_kernel(where, content, () if info is None else info.signatures)
         try:
             artifact = KernelArtifact.model_validate_json(text)
         except pydantic.ValidationError as error:

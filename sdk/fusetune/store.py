@@ -102,6 +102,12 @@ class Store:
             raise OutdatedProof(f"kernel {outdated.id} in {self.root}", outdated.verifier, VERIFIER)
         return None
 
+    def view(self, fingerprint: str, binding: str, sha: str) -> KernelView | None:
+        """What was known of the kernel with that artifact when it was stored under this key."""
+        place = self._index_path(fingerprint, binding, "any")
+        views = () if place is None else self._views(place.parent)
+        return next((view for view in views if view.artifact_sha256 == sha), None)
+
     def kernels(self) -> list[KernelView]:
         """Every kernel that the store has, the newest first."""
         folders = [path.parent for path in sorted((self.root / "index").glob("*/*/*.json"))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -104,7 +105,9 @@ class Follower:
         """Takes in one event stream, until the tuning ends or the stream does."""
         self._barren += 1
         try:
-            lines = self._transport.lines(f"{self._path}/events", self._deadline.left(self._pace.silence_s))
+            lines = self._transport.lines(
+                f"{self._path}/events?changes=true", self._deadline.left(self._pace.silence_s)
+            )
             with contextlib.closing(lines):
                 for data in events(self._timed(lines)):
                     self._take(self._read(data))
@@ -115,7 +118,7 @@ class Follower:
             # Something between here and there does not let streams through; the tuning can still be asked for.
             self._barren = _BARREN_STREAMS
         except ServerRefused as error:
-            if error.problem.status not in (404, 405, 406):
+            if error.problem.status not in (404, 405, 406, 422):
                 raise
             self._barren = _BARREN_STREAMS
         except ServiceUnavailable:
@@ -145,6 +148,13 @@ class Follower:
                 self._tell(view)
 
     def _read(self, data: str) -> TuningView:
+        """The view of an event: a whole one, or what has changed of the one before it. Raises ServerBroken."""
+        try:
+            found = json.loads(data)
+            if isinstance(found, dict) and found and "id" not in found:  # which never changes
+                data = json.dumps(json.loads(self.view.model_dump_json()) | found)
+        except (ValueError, RecursionError):
+            pass  # said below, in the words that any other fault has
         try:
             return TuningView.model_validate_json(data)
         except pydantic.ValidationError as error:
@@ -166,7 +176,8 @@ class Follower:
 def events(lines: Iterable[str]) -> Iterator[str]:
     """The data of each event of a stream (HTML standard, server-sent events); one that was cut off is dropped.
 
-    Names, ids and comments are not needed: every event holds a whole tuning, which says itself whether it has ended.
+    Names, ids and comments are not needed: an event holds a whole tuning, which says itself whether it has ended, or
+    what has changed of it, without its id.
     """
     data: list[str] = []
     for line in lines:

@@ -9,6 +9,7 @@ from search.cli.prepare import prepare
 from search.cli.space import space
 from search.cli.trace import trace
 from search.cli.tune import tune
+from search.cli.watch import watch
 
 app = typer.Typer(
     help="Search the schedules of a fusion for the fastest correct kernel.",
@@ -16,5 +17,5 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for command in (tune, space, trace, prepare, measure):
+for command in (tune, space, trace, prepare, measure, watch):
     app.command()(command)

@@ -21,6 +21,7 @@ from search.measure.cuda_timing import EagerCalls, GraphRun, KernelCalls, Rotati
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.eager import EagerForm, allowances, eager_form
 from search.measure.facts import Nvml, read_facts
+from search.measure.marks import Repeats
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.decided import UNDECIDED_FIX, why_undecided
 from search.proof.verify.inputs import RANDOM, input_sets
@@ -62,6 +63,7 @@ class CudaBackend:
         with taken(SearchStage.LIMITS, self.spans):
             self._facts = read_facts(index)
         self._nvml = Nvml(index)
+        self._repeats = Repeats(self._facts.clock_limit_mhz)
         self._torch: Any = None
         self._arrays: TorchArrays
         threading.Thread(target=_import_torch, name="import torch", daemon=True).start()
@@ -192,7 +194,8 @@ class CudaBackend:
         assert self._sets is not None
         if ready.run is None:
             ready.run = GraphRun(KernelCalls(ready.launcher, self._sets, self._arrays), self._arrays)
-        return self._timing(ready.run.samples(SAMPLE_MS[effort]))
+        run = ready.run
+        return self._repeats.taken(lambda: self._timing(run.samples(SAMPLE_MS[effort])))
 
     def _timing(self, samples: Samples) -> Timing:
         ordered = sorted(samples.us)
@@ -208,6 +211,7 @@ class CudaBackend:
                 "buffer_sets": samples.buffer_sets,
                 "retaken": samples.retaken,
                 "driver": self._facts.driver,
+                "clock_limit_mhz": self._facts.clock_limit_mhz,
                 "torch": str(self._torch.__version__),  # a type of its own, for which our parent would import torch
                 **self._nvml.state(),
             },

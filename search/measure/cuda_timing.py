@@ -24,6 +24,7 @@ from typing import Any, Protocol
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
 from search.measure.eager import EagerForm
+from search.measure.marks import NOISY_SPREAD, spread
 from search.proof.verify.arrays import Array, TorchArrays
 from search.proof.verify.inputs import RANDOM
 from search.proof.verify.scalars import numbers_in
@@ -39,7 +40,6 @@ IDLE_WARM_MS = 20.0
 WARM_MS = 3.0
 SLOW_REPLAY_MS = 20.0
 MAX_SAMPLES = 50
-NOISY_SPREAD = 1.1
 
 
 def sets_for(call_bytes: int, l2_bytes: int, free_bytes: int) -> int:
@@ -179,7 +179,7 @@ class GraphRun:
                 self._graph.replay()
         count = max(3 if replay_ms > SLOW_REPLAY_MS else 5, min(MAX_SAMPLES, int(sample_ms / replay_ms)))
         taken = self._replay_ms(count)
-        retaken = _spread(taken) > NOISY_SPREAD and replay_ms < SLOW_REPLAY_MS
+        retaken = spread(taken) > NOISY_SPREAD and replay_ms < SLOW_REPLAY_MS
         if retaken:
             taken += self._replay_ms(count)
         GraphRun.last_work_s = time.monotonic()
@@ -220,8 +220,3 @@ class GraphRun:
         end.record()
         end.synchronize()
         return float(start.elapsed_time(end))
-
-
-def _spread(values: list[float]) -> float:
-    ordered = sorted(values)
-    return ordered[len(ordered) * 9 // 10] / ordered[len(ordered) // 10]

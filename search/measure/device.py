@@ -58,7 +58,11 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class CardFacts:
-    """The attached card as it says of itself: the part of a cache key that is the card (docs/contracts.md, "Key")."""
+    """The attached card as it says of itself: the part of a cache key that is the card (docs/contracts.md, "Key").
+
+    `driver` and `clock_limit_mhz` are no part of the key: what they were stands beside a timing, and a change makes it
+    stale. The limit is what the SM clock may reach as the card is set up now; 0 where it cannot be read.
+    """
 
     name: str
     capability: tuple[int, int]
@@ -69,12 +73,16 @@ class CardFacts:
     l2_bytes: int
     power_w: int
     driver: str
+    clock_limit_mhz: int = 0
 
     def differences(self, card: Card) -> dict[str, tuple[Any, Any]]:
         """Where the read facts differ from a card of `cards.json`: field -> (read, known). Read facts win."""
-        known = {name: getattr(card, name) for name in asdict(self) if name not in ("name", "capability", "driver")}
+        known = {name: getattr(card, name) for name in asdict(self) if name not in _OUTSIDE_THE_KEY}
         known["capability"] = card.arch.capability
         return {name: (getattr(self, name), value) for name, value in known.items() if getattr(self, name) != value}
+
+
+_OUTSIDE_THE_KEY = ("name", "capability", "driver", "clock_limit_mhz")
 
 
 class DeviceLost(CompilerError):

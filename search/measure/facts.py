@@ -27,6 +27,7 @@ def read_facts(index: int) -> CardFacts:
         l2_bytes=device_attribute(index, "L2_CACHE_SIZE"),
         power_w=nvml.power_limit_w() or 0,
         driver=nvml.driver or f"CUDA {driver}",
+        clock_limit_mhz=nvml.clock_limit_mhz() or 0,
     )
 
 
@@ -53,6 +54,18 @@ class Nvml:
         """`SM` or `MEM`."""
         clock = self._ask("nvmlDeviceGetMaxClockInfo", self._constant(f"NVML_CLOCK_{which}"))
         return None if clock is None else int(clock)
+
+    def clock_limit_mhz(self) -> int | None:
+        """What the SM clock may reach as the card is set up now: application clocks and locked clocks lower it."""
+        limits = [self.max_clock_mhz("SM")]
+        for kind in ("APP_CLOCK_TARGET", "CUSTOMER_BOOST_MAX"):
+            limits.append(
+                self._ask(
+                    "nvmlDeviceGetClock", self._constant("NVML_CLOCK_SM"), self._constant(f"NVML_CLOCK_ID_{kind}")
+                )
+            )
+        known = [int(limit) for limit in limits if limit]
+        return min(known, default=None)
 
     def power_limit_w(self) -> int | None:
         """The limit in force."""

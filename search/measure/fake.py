@@ -9,8 +9,11 @@ The first line of an artifact's source that starts with `// fake:` decides:
     // fake: hang        never answers
     // fake: poison      breaks the context: fails, and so does everything after it in that process
     // fake: refuse      the launcher refuses it (a guard)
+    // fake: oom         the GPU's memory does not suffice
+    // fake: noisy=2     right, but so many of its timings vary by half
+    // fake: foreign=2   right, but beside so many of its timings another process runs
 
-Without a tag a kernel is right and takes 10 us. The eager baseline of every fusion takes 25 us.
+Without a tag, and with the last two, a kernel is right and takes 10 us. The eager baseline of every fusion takes 25 us.
 
 Where the environment names a file in FUSETUNE_FAKE_LOG, each kernel that is asked for is written down there before it
 runs: a JSON object a line, with `effort`, `code_hash` and `launch_hash` as trials have them.
@@ -33,6 +36,7 @@ from fusetune.launch import GuardFailed
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
 from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines, handler_of
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
+from search.measure.marks import Repeats
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.tuning.identity import kernel_id
 from search.tuning.timeline import SearchStage, Span, taken
@@ -83,6 +87,7 @@ class FakeBackend:
         self._facts = facts
         self._fusion: Fusion | None = None
         self._is_poisoned = False
+        self._repeats = Repeats(sleep=lambda seconds: None)
         self.spans: list[Span] = []
 
     def open(self, fusion: Fusion) -> None:
@@ -100,11 +105,11 @@ class FakeBackend:
             raise ContextPoisoned("an earlier kernel broke it")
         match tag:
             case "us":
-                sets = input_sets(self._fusion) if effort is Effort.ALL_SETS else (RANDOM,)
-                with taken(SearchStage.VERIFYING, self.spans):
-                    pass
-                with taken(SearchStage.TIMING, self.spans):
-                    return _measured(self._facts.name, float(argument), effort, sets)
+                return self._measured(float(argument), effort, "", 0)
+            case "noisy" | "foreign":
+                return self._measured(_DEFAULT_US, effort, tag, int(argument))
+            case "oom":
+                return MeasureResult(TrialState.UNSUPPORTED, "the GPU's memory does not suffice: 80 GiB were asked for")
             case "wrong":
                 return MeasureResult(TrialState.WRONG_RESULT, "element [0] is 1, expected 2 to 2")
             case "crash":
@@ -119,6 +124,22 @@ class FakeBackend:
             case "refuse":
                 raise GuardFailed("ptr[0] % 16 == 0", "the address of tensor 0 is not a multiple of 16")
         raise ValueError(f"unknown tag {tag!r}")
+
+    def _measured(self, us: float, effort: Effort, fault: str, count: int) -> MeasureResult:
+        """`count` timings have a fault."""
+        assert self._fusion is not None
+        sets = input_sets(self._fusion) if effort is Effort.ALL_SETS else (RANDOM,)
+        left = [fault] * count
+
+        def take() -> Timing:
+            has = left.pop() if left else ""
+            timing = _timing(self._facts.name, us, _SAMPLES[effort], width=0.5 if has == "noisy" else 0.02)
+            return timing.model_copy(update={"conditions": {"other_processes": int(has == "foreign")}})
+
+        with taken(SearchStage.VERIFYING, self.spans):
+            pass
+        with taken(SearchStage.TIMING, self.spans):
+            return _result(self._facts.name, self._repeats.taken(take), sets)
 
     def baseline(self, name: str) -> Baseline:
         if self._is_poisoned:
@@ -137,16 +158,15 @@ def _write_down(artifact: KernelArtifact, effort: Effort) -> None:
         log.write(f"{line}\n")
 
 
-def _measured(card: str, us: float, effort: Effort, sets: tuple[str, ...]) -> MeasureResult:
+def _result(card: str, timing: Timing, sets: tuple[str, ...]) -> MeasureResult:
     verification = Verification(
         device=card, input_sets=sets, max_error=0.0, tolerance=0.0, deterministic=True, verifier=VERIFIER
     )
-    timing = _timing(card, us, _SAMPLES[effort])
     return MeasureResult(TrialState.MEASURED, "", verification, timing, {"verify": 0.0, "time": 0.0})
 
 
-def _timing(card: str, us: float, count: int) -> Timing:
-    samples = tuple(us * (1 + 0.02 * (i / (count - 1) - 0.5)) for i in range(count))
+def _timing(card: str, us: float, count: int, width: float = 0.02) -> Timing:
+    samples = tuple(us * (1 + width * (i / (count - 1) - 0.5)) for i in range(count))
     return Timing(
         policy=TIMING_POLICY,
         card=card,

@@ -27,10 +27,16 @@ Positions = NDArray[np.int16]
 Indices = NDArray[np.int64]
 Allows = Callable[[int, dict[str, Positions]], NDArray[np.bool_]]
 """What a constraint, by its number, says of points given by the positions of the knobs that it reads."""
+Table = NDArray[np.bool_] | None
+"""What a constraint says of all values of the knobs that it reads, in its order; None where those are too many."""
 
 
 def joined(
-    knobs: Sequence[Knob], constraints: Sequence[Constraint], allows: Allows, most: int = MOST_JOINED
+    knobs: Sequence[Knob],
+    constraints: Sequence[Constraint],
+    allows: Allows,
+    table: Callable[[int], Table] = lambda number: None,
+    most: int = MOST_JOINED,
 ) -> Indices | None:
     """Flat indices (row-major, last knob fastest) of all legal points, ascending; None where they are more than `most`,
     or many times as many partial points lead to them. The product has fewer than 2^63 points.
@@ -39,7 +45,7 @@ def joined(
     more than `most`, one half of them after the other is joined to the end.
     """
     strides = {k.name: prod(len(later.values) for later in knobs[i + 1 :]) for i, k in enumerate(knobs)}
-    found = _Join(constraints, allows, strides, most).ends(
+    found = _Join(constraints, allows, table, strides, most).ends(
         np.zeros(1, np.int64), {}, list(range(len(constraints))), {k.name: k for k in knobs}
     )
     return None if found is None else np.sort(found)
@@ -49,6 +55,7 @@ def joined(
 class _Join:
     constraints: Sequence[Constraint]
     allows: Allows
+    table: Callable[[int], Table]
     strides: dict[str, int]
     most: int
     visited: int = 0
@@ -59,20 +66,10 @@ class _Join:
     ) -> Indices | None:
         """The legal points that partial points lead to; None beyond the limits. `waiting`: constraints that are not
         asked yet, `left`: knobs without a value; `held`: the positions of those with one that are still asked about."""
-        while True:
-            ready = [n for n in waiting if left.keys().isdisjoint(self.constraints[n].axes)]
-            waiting = [n for n in waiting if n not in ready]
-            for number in sorted(ready, key=lambda n: len(self.constraints[n].axes)):
-                legal = self.allows(number, held)
-                if not legal.all():
-                    kept = np.flatnonzero(legal)
-                    flat = flat[kept]
-                    held = {name: at[kept] for name, at in held.items()}
-            asked = {name for n in waiting for name in self.constraints[n].axes}
-            held = {name: at for name, at in held.items() if name in asked}
-            if not left:
-                self.legal += len(flat)
-                return flat if self.legal <= self.most else None
+        for number in [n for n in waiting if not self.constraints[n].axes]:
+            flat = flat if np.all(self.allows(number, {})) else flat[:0]
+        waiting = [n for n in waiting if self.constraints[n].axes]
+        while left:
             knob = left[_next([self.constraints[n] for n in waiting], left)]
             size = len(knob.values)
             if len(flat) * size > self.most and len(flat) > 1:
@@ -81,9 +78,39 @@ class _Join:
             if self.visited > _MOST_VISITED * self.most:
                 return None
             left = {name: k for name, k in left.items() if k is not knob}
-            at = np.tile(np.arange(size, dtype=np.int16), len(flat))
-            flat = np.repeat(flat, size) + at.astype(np.int64) * self.strides[knob.name]
-            held = {name: np.repeat(was, size) for name, was in held.items()} | {knob.name: at}
+            ready = [n for n in waiting if left.keys().isdisjoint(self.constraints[n].axes)]
+            waiting = [n for n in waiting if n not in ready]
+            row, at = self._settled(len(flat), held, knob, ready)
+            asked = {name for n in waiting for name in self.constraints[n].axes}
+            flat = flat[row] + at * np.int64(self.strides[knob.name])
+            held = {name: was[row] for name, was in held.items() if name in asked}
+            if knob.name in asked:
+                held[knob.name] = at
+        self.legal += len(flat)
+        return flat if self.legal <= self.most else None
+
+    def _settled(
+        self, count: int, held: dict[str, Positions], knob: Knob, ready: Sequence[int]
+    ) -> tuple[Indices, Positions]:
+        """Which of `count` partial points go on with which positions of a knob, as the constraints allow that it
+        settles. Tables are asked for all of its values at once; the others, of the points that these leave."""
+        mask, others = np.ones((1, len(knob.values)), dtype=np.bool_), []
+        for number in sorted(ready, key=lambda n: len(self.constraints[n].axes)):
+            table, axes = self.table(number), self.constraints[number].axes
+            if table is None:
+                others.append(number)
+                continue
+            last = np.ascontiguousarray(np.moveaxis(table, axes.index(knob.name), -1))
+            mask = mask & last[tuple(held[name] for name in axes if name != knob.name)]
+        row, column = np.nonzero(np.broadcast_to(mask, (count, mask.shape[-1])))
+        at = column.astype(np.int16)
+        for number in others:
+            names = [name for name in self.constraints[number].axes if name != knob.name]
+            legal = self.allows(number, {**{name: held[name][row] for name in names}, knob.name: at})
+            if not legal.all():
+                kept = np.flatnonzero(legal)
+                row, at = row[kept], at[kept]
+        return row, at
 
     def _halves(
         self, flat: Indices, held: dict[str, Positions], waiting: Sequence[int], left: dict[str, Knob]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ Point = Mapping[str, Any]
 """A value of each knob, by its name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Knob:
     """`name` takes one of `values`, in this order; a distance between two values counts positions of this order.
 
@@ -38,16 +39,25 @@ class Knob:
         """True if the order of the values means more than their listing: numbers, not strings or booleans."""
         return _sort_of(self.values[0]) == "number"
 
-    @property
+    @cached_property
     def array(self) -> NDArray[np.generic]:
-        """The values as a 1-D array: int64, float64, bool or str."""
-        return np.array(self.values)
+        """The values as a 1-D array: int64, float64, bool or str. Read-only."""
+        array = np.array(self.values)
+        array.flags.writeable = False
+        return array
+
+    @cached_property
+    def _positions(self) -> dict[object, int]:
+        return {value: position for position, value in enumerate(self.values)}
 
     def position(self, value: object) -> int:
         """Index of `value`. Raises ValueError if the knob does not take it (True is not 1)."""
-        for position, mine in enumerate(self.values):
-            if mine == value and isinstance(mine, bool) == isinstance(value, bool):
-                return position
+        try:
+            position = self._positions.get(value)
+        except TypeError:  # a list, say, which has no hash
+            position = None
+        if position is not None and isinstance(value, bool) == isinstance(self.values[position], bool):
+            return position
         raise ValueError(f"knob {self.name}: found {value!r}, expected one of {', '.join(map(repr, self.values))}.")
 
 

@@ -159,7 +159,7 @@ class Space:
         if not BLOCK_POINTS < self.points <= MOST_COUNTED:
             return None
         most = MOST_JOINED if self.points > _MANY else min(MOST_JOINED, self.points // _RARE)
-        return joined(self.knobs, self.constraints, self._allows, most)
+        return joined(self.knobs, self.constraints, self._allows, self._small_table, most)
 
     def _allows(self, number: int, positions: Mapping[str, NDArray[np.integer[Any]]]) -> Mask:
         """What one constraint says of single points, given by the positions of the knobs that it reads.
@@ -167,9 +167,9 @@ class Space:
         Of few combinations of values, the answers are looked up.
         """
         c = self.constraints[number]
-        sizes = {knob.name: len(knob.values) for knob in self.knobs}
-        if prod(sizes[name] for name in c.axes) <= _LOOKED_UP:
-            legal: Mask = self._table(number)[tuple(positions[name] for name in c.axes)]
+        table = self._small_table(number)
+        if table is not None:
+            legal: Mask = table[tuple(positions[name] for name in c.axes)]
             return legal
         values = {n: array[positions[n]] for array, n in zip(self._arrays(number), c.axes, strict=True)}
         return np.broadcast_to(c.holds(values), values[c.axes[0]].shape)
@@ -345,6 +345,12 @@ class Space:
         if number not in self._tables:
             self._tables[number] = self.constraints[number].on(self._arrays(number))
         return self._tables[number]
+
+    def _small_table(self, number: int) -> Mask | None:
+        """The table of a constraint over few combinations of values."""
+        sizes = {knob.name: len(knob.values) for knob in self.knobs}
+        is_small = prod(sizes[name] for name in self.constraints[number].axes) <= _LOOKED_UP
+        return self._table(number) if is_small else None
 
     def _arrays(self, number: int) -> list[NDArray[np.generic]]:
         """The values of the knobs that a constraint names, in the order in which it names them."""

@@ -11,7 +11,7 @@ from search.tuning.failing import Failure
 from search.tuning.identity import kernel_id
 from search.tuning.trial import Trial, TrialState
 
-WITHOUT_VERDICT = frozenset({TrialState.CANCELLED, TrialState.PRUNED})
+WITHOUT_VERDICT = frozenset({TrialState.CANCELLED, TrialState.COMPILED, TrialState.PRUNED})
 """Ends that say nothing about the kernel: another candidate with the same code is run."""
 
 
@@ -32,7 +32,7 @@ def judged(build: Build, artifact: KernelArtifact, result: MeasureResult) -> Tri
 
 def not_run(build: Build, artifact: KernelArtifact, reason: str) -> Trial:
     """The trial of a kernel that was compiled where nothing can run it; `reason` says so."""
-    return replace(_built(build, artifact, TrialState.CANCELLED), reason=reason)
+    return replace(_built(build, artifact, TrialState.COMPILED), reason=reason)
 
 
 def emulated(trial: Trial, state: TrialState, reason: str, seconds: float) -> Trial:
@@ -68,6 +68,7 @@ def with_figures(trial: Trial, result: MeasureResult) -> Trial:
         p10_us=timing.p10_us if timing else None,
         p90_us=timing.p90_us if timing else None,
         samples_us=timing.samples_us if timing else (),
+        conditions=timing.conditions if timing else {},
         seconds={**trial.seconds, **result.seconds},
     )
 

@@ -165,7 +165,7 @@ class Lanes:
                 raise error
             self._lanes.remove(lane)
             lane.close(waits=False)
-            self._lost(f"{error}. The search goes on with {len(self._lanes)} of its GPUs.")
+            self._lost(f"{error}. The search goes on without it.")
 
     def wind_down(self) -> None:
         """Waits for what is measured: on the first GPU to its end, which the device bounds, on others for a while."""

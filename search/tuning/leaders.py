@@ -193,4 +193,5 @@ def _with_timing(trial: Trial, timing: Timing) -> Trial:
         p10_us=timing.p10_us,
         p90_us=timing.p90_us,
         samples_us=timing.samples_us,
+        conditions=timing.conditions,
     )

@@ -31,7 +31,7 @@ FORMAT = "fusetune.results/1"
 RESULTS = "results.json"
 KERNELS = "kernels"
 
-_STATES = {"right": TrialState.VERIFIED, "wrong": TrialState.WRONG_RESULT, "not proven": TrialState.CANCELLED}
+_STATES = {"right": TrialState.VERIFIED, "wrong": TrialState.WRONG_RESULT, "not proven": TrialState.COMPILED}
 """Of what the emulator says of a kernel, the state of its trial."""
 
 

@@ -27,7 +27,14 @@ class TrialState(StrEnum):
     DUPLICATE = "duplicate"
     VERIFIED = "verified"
     MEASURED = "measured"
+    COMPILED = "compiled"
+    """By a worker without the GPU: neither verified nor timed."""
     CANCELLED = "cancelled"
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether it was found out what the candidate is worth, or that it is worth nothing."""
+        return self not in (TrialState.COMPILED, TrialState.CANCELLED)
 
     @property
     def is_failure(self) -> bool:
@@ -52,6 +59,7 @@ _FAILURES = frozenset(
 class Trial:
     """One candidate and its end. Times in microseconds; `seconds` is what each phase of the trial took.
 
+    `conditions` stood beside the samples: clocks, power, temperature, other processes, marks (`search.measure.marks`).
     `code_hash` tells machine code apart, `launch_hash` how it is launched; a trial with both equal to those of trial
     `duplicate_of` is not run, and its `median_us` is that trial's.
     `predicted_us` is never a measurement; `predicted_terms` are the microseconds that the model makes it of, by name,
@@ -69,6 +77,7 @@ class Trial:
     p10_us: float | None = None
     p90_us: float | None = None
     samples_us: tuple[float, ...] = ()
+    conditions: Mapping[str, Any] = field(default_factory=dict)
     resources: Resources | None = None
     code_hash: str | None = None
     launch_hash: str | None = None
@@ -95,6 +104,7 @@ class Trial:
             "p10_us": self.p10_us,
             "p90_us": self.p90_us,
             "samples_us": list(self.samples_us),
+            "conditions": dict(self.conditions),
             "resources": self.resources.model_dump(mode="json") if self.resources else None,
             "code_hash": self.code_hash,
             "launch_hash": self.launch_hash,
@@ -134,6 +144,7 @@ _PLAIN: dict[str, tuple[type, ...]] = {
     "median_us": _NUMBER,
     "p10_us": _NUMBER,
     "p90_us": _NUMBER,
+    "conditions": (dict,),
     "code_hash": (str,),
     "launch_hash": (str,),
     "duplicate_of": (int,),

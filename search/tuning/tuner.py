@@ -210,7 +210,7 @@ class Tuner:
 
     def _may_ask(self) -> bool:
         under_way = len(self._compiling) + len(self._ready) + len(self._twins) + len(self._lanes.under_way)
-        done = sum(trial.state is not TrialState.CANCELLED for trial in self._journal.trials)
+        done = sum(trial.state.is_tried for trial in self._journal.trials)
         return not self._is_exhausted and self._budget.allows(done + under_way, self._keep_s)
 
     def _feed_compilers(self) -> None:

@@ -26,6 +26,12 @@ COMMANDS = {
     ),
     "prune": ("service.cli.prune", "prune", "Take away what is kept for a time: code of replaced kernels, samples, …"),
     "audit": ("service.cli.audit", "audit", "Who did what, the newest first."),
+    "signing": (
+        "service.cli.signing",
+        "signing",
+        "The key that kernels are signed with: create, public, sign, forget.",
+    ),
+    "pack": ("service.cli.pack", "pack", "Kernels in one file: export, import, sign."),
     "keys": ("service.cli.keys", "keys", "API keys: create, list, revoke."),
 }
 """Name: module, function or app in it, and its line in the list of commands."""

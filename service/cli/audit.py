@@ -27,7 +27,7 @@ def audit(
 ) -> None:
     """Show who did what, the newest first."""
     with database_of(database_url, data_dir) as database:
-        migrate.ensure_ready(database)
+        migrate.ensure_there(database)
         with database.read() as session:
             rows, _ = keys.audit_page(session, None, limit, actor, action, subject)
     if as_json:

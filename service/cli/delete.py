@@ -70,7 +70,7 @@ def fusion(
 @contextmanager
 def _database(database_url: str | None, data_dir: Path | None) -> Iterator[Database]:
     with database_of(database_url, data_dir) as database:
-        migrate.ensure_ready(database)
+        migrate.ensure_there(database)
         yield database
 
 

@@ -58,7 +58,7 @@ def create(
     except ValidationError:
         raise UsageFault(f"NAME: found {name!r:.100}, expected 1 to 80 letters, digits and _ . + -") from None
     with database_of(database_url, data_dir, must_exist=False) as database:
-        migrate.ensure_ready(database)
+        migrate.ensure_there(database)
         with database.write() as session:
             key = rows.create(session, name, terms)
             told = {word: str(value) for word, value in asdict(terms).items() if value is not None}
@@ -72,7 +72,7 @@ def create(
 def list_keys(database_url: DatabaseUrl = None, data_dir: DataDir = None) -> None:
     """List the keys by name, revoked ones included. The keys themselves are kept nowhere."""
     with database_of(database_url, data_dir) as database:
-        migrate.ensure_ready(database)
+        migrate.ensure_there(database)
         with database.read() as session:
             found = rows.every(session)
     if not found:
@@ -91,7 +91,7 @@ def list_keys(database_url: DatabaseUrl = None, data_dir: DataDir = None) -> Non
 def revoke(name: KeyName, database_url: DatabaseUrl = None, data_dir: DataDir = None) -> None:
     """Accept the key of that name no more. Revoking it again does nothing."""
     with database_of(database_url, data_dir) as database:
-        migrate.ensure_ready(database)
+        migrate.ensure_there(database)
         with database.write() as session:
             if not rows.revoke(session, name):
                 raise UsageFault(f"there is no key named {name!r:.100}. See `python -m service keys list`.")

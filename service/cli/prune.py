@@ -47,7 +47,7 @@ def prune(
     )
     keep = _keep(settings)
     with Database(settings.db_url, must_exist=True) as database, database.faults():
-        migrate.ensure_ready(database)
+        migrate.ensure_there(database)
         if dry_run:
             typer.echo(f"Would go: {_in_words(prunable(database, keep))}. Nothing was changed.")
             return

@@ -18,11 +18,12 @@ from service import crew, log
 from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
 from service.db.engine import PROMPT_MS, Database, DatabaseFault
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import QueueUnavailable
 from service.server import answer
 from service.settings import Settings
+from service.starting import Starting
 from service.supervisor import Supervisor
 
 news = structlog.get_logger("service")
@@ -60,28 +61,29 @@ def serve(
     settings = settings_of(host=host, port=port, workers=workers, log_format=log_format, **shared)
     log.configure(settings.log_format)
     with ExitStack() as stack:
-        db = stack.enter_context(_database(settings))
-        _check_rest(settings, worker)
-        _refuse_open_door(settings, db)
         listener = stack.enter_context(_listener(settings.host, settings.port))
+        with Starting(listener) as starting:
+            db = stack.enter_context(_database(settings, starting))
+            _check_rest(settings, worker, starting)
+            _refuse_open_door(settings, db)
         supervisor = Supervisor(as_environment(**shared, log_format=log_format)) if worker else None
         _run(settings, db, listener, supervisor)
 
 
-def _database(settings: Settings) -> Database:
+def _database(settings: Settings, starting: Starting) -> Database:
     """The database, ready. Raises UsageFault."""
     try:
         with Database(settings.db_url) as patient:  # another process may be making the tables just now
-            news.info("starting: the database", url=patient.url)
-            ensure_ready(patient)
+            starting.at("the database", url=patient.url)
+            ensure_there(patient)
         return Database(settings.db_url, busy_ms=PROMPT_MS)
     except DatabaseFault as error:
         raise UsageFault(str(error)) from None
 
 
-def _check_rest(settings: Settings, worker: bool) -> None:
+def _check_rest(settings: Settings, worker: bool, starting: Starting) -> None:
     """Raises UsageFault for what would be found only once a tuning or a worker needs it."""
-    news.info("starting: the job queue")
+    starting.at("the job queue")
     queue = DbosQueue(settings.dbos_url)
     try:
         queue.open()
@@ -107,7 +109,7 @@ def _refuse_open_door(settings: Settings, db: Database) -> None:
 def _listener(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises UsageFault."""
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        family = socket.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except socket.gaierror as error:
         raise UsageFault(f"--host {host}: {error.strerror}. Name an address of this machine.") from None

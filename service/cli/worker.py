@@ -14,6 +14,7 @@ from service.db.engine import DatabaseFault
 from service.jobs.presence import WorkerRefused
 from service.jobs.queue import QueueUnavailable
 from service.jobs.worker import run_worker
+from service.signing import UnusableKey
 
 Device = Literal["auto", "fake", "none"]
 
@@ -56,6 +57,6 @@ def worker(
     log.configure(settings.log_format)
     try:
         code = run_worker(settings)
-    except (DatabaseFault, QueueUnavailable, WorkerRefused) as error:
+    except (DatabaseFault, QueueUnavailable, UnusableKey, WorkerRefused) as error:
         raise UsageFault(str(error)) from None
     raise typer.Exit(code)

@@ -100,11 +100,42 @@ def best_so_far(
         for line in baselines
     ]
     times = [us for _, us in history] + [line.us for line in baselines] + ([floor_us] if floor_us else [])
-    is_wide = max(times) > _LOG_FROM * min(times)
     layout = _layout("trial", "median, µs")
-    layout["yaxis"] |= {"type": "log", **_log_ticks(min(times), max(times))} if is_wide else {"type": "linear"}
+    layout["yaxis"] |= _scale(times)
     layout["xaxis"] |= {"rangemode": "tozero"}
     return {"data": traces, "layout": layout}
+
+
+def predicted(
+    predictions: Sequence[tuple[int, float]], last_trial: int, floor_us: float | None, winner: int | None = None
+) -> Figure:
+    """What a model expects of the trials of a tuning that has measured none, and the floor; each point says so."""
+    if not predictions:
+        return {"data": [], "layout": {}}
+    end, found = max(last_trial, 1), dict(predictions)
+    traces = [_predicted_points("trial", predictions, {"size": 7, "symbol": "circle-open"})]
+    if winner is not None and winner in found:
+        star = {"size": 13, "symbol": "star-open"}
+        traces.append(_predicted_points("served kernel", [(winner, found[winner])], star))
+    if floor_us is not None:
+        traces.append(_across(Line("roofline floor, computed", floor_us), end, "--chart-floor", "dot"))
+    times = [*found.values(), *([floor_us] if floor_us else [])]
+    layout = _layout("trial", "predicted, not measured, µs")
+    layout["yaxis"] |= _scale(times)
+    layout["xaxis"] |= {"rangemode": "tozero"}
+    return {"data": traces, "layout": layout | {"showlegend": True}}
+
+
+def _predicted_points(name: str, points: Sequence[tuple[int, float]], marker: Figure) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{name}, predicted",
+        "x": [number for number, _ in points],
+        "y": [us for _, us in points],
+        "marker": {"color": "--chart-trial", **marker},
+        "hovertemplate": f"{name} %{{x}}<br>predicted: %{{y:.4~g}} µs, not measured<extra></extra>",
+    }
 
 
 def samples(values: Sequence[float], median_us: float, p10_us: float, p90_us: float) -> Figure:
@@ -144,6 +175,13 @@ def samples(values: Sequence[float], median_us: float, p10_us: float, p90_us: fl
         for us, name, side in ((median_us, "median", "bottom"), (p10_us, "p10", "top"), (p90_us, "p90", "bottom"))
     ]  # fmt: skip
     return {"data": traces, "layout": layout}
+
+
+def _scale(times: Sequence[float]) -> Figure:
+    """The axis of these times."""
+    if max(times) <= _LOG_FROM * min(times):
+        return {"type": "linear"}
+    return {"type": "log", **_log_ticks(min(times), max(times))}
 
 
 def _log_ticks(low: float, high: float) -> Figure:

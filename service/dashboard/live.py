@@ -10,7 +10,7 @@ from markupsafe import Markup
 from service.dashboard.pages.tuning import TuningPage
 from service.dashboard.templating import render
 
-_PARTS = ("status", "improvements", "trials", "rules", "timeline")
+_PARTS = ("status", "chart_note", "improvements", "trials", "rules", "timeline")
 _MARK_DIGITS = 16
 
 
@@ -19,6 +19,7 @@ class Live:
     """The parts as HTML, and `mark`, a hash of them by which a reader says what it has."""
 
     status: Markup
+    chart_note: Markup
     improvements: Markup
     trials: Markup
     rules: Markup

@@ -12,12 +12,13 @@ from service.dashboard.assets import CACHE_CONTROL, PREFIX, asset_named
 from service.dashboard.faults import PageFault, PageRoute, not_found
 from service.dashboard.guard import is_same_origin
 from service.dashboard.live import Live
-from service.dashboard.pages import cards, fusions, tuning, tunings
+from service.dashboard.pages import api, cards, fusions, tuning, tunings
 from service.dashboard.pages.tuning import TrialsShown
 from service.dashboard.snippets import first_request, kernel_call
 from service.dashboard.templating import render
 from service.db.engine import Database
 from service.db.overview import TrialOrder
+from service.openapi import kept
 from service.operations import tunings as operations
 from service.operations.context import Context
 from service.operations.errors import NotFound
@@ -175,6 +176,12 @@ def show_cards(request: Request) -> str:
     with _db(request).read() as session:
         statuses = cards.card_list(session, alive_since(_settings(request)))
     return render("cards.html", section="Cards", statuses=statuses)
+
+
+@router.get("/docs")
+def show_api(request: Request) -> str:
+    """The REST API."""
+    return render("api.html", section="API", page=api.api_page(kept(request.app)))
 
 
 @router.get(PREFIX + "{name:path}")

@@ -20,6 +20,7 @@ from service.db.models import (
     CardRow,
     FusionRow,
     KernelRow,
+    SignatureRow,
     TrialRow,
     TuningRow,
     WorkerRow,
@@ -88,6 +89,13 @@ _BASELINES = (
     .scalar_subquery()
 )
 
+_SIGNED = (
+    select(_all(_line(SignatureRow.key, SignatureRow.signed_at)))
+    .where(SignatureRow.artifact_sha256 == KernelRow.artifact_sha256)
+    .correlate(KernelRow)
+    .scalar_subquery()
+)
+
 _PREDICTED = (
     select(TrialRow.predicted_us)
     .where(TrialRow.tuning_id == KernelRow.tuning_id, TrialRow.number == KernelRow.trial_number)
@@ -107,6 +115,7 @@ _FACTS = (
     FusionRow.name,
     _BASELINES,
     _PREDICTED,
+    _SIGNED,
 )
 
 

@@ -21,10 +21,13 @@ def card_id(card: Card) -> str:
     return hashlib.sha256(card.key.encode()).hexdigest()[:16]
 
 
-def put(session: Session, card: Card, driver: str | None = None, *, attached: bool) -> CardRow:
-    """The card's row, made if it is not there. What was read off a card stays so; a new driver replaces the old.
+def put(
+    session: Session, card: Card, driver: str | None = None, clock_limit_mhz: int | None = None, *, attached: bool
+) -> CardRow:
+    """The card's row, made if it is not there. What was read off a card stays so; a new driver or clock limit
+    replaces the old.
 
-    A table has no driver: `driver` counts only where the card is `attached`.
+    A table has neither: they count only where the card is `attached`.
     """
     id = card_id(card)
     facts = {name: getattr(card, name) for name in READ_FACTS} | {"capability": list(card.arch.capability)}
@@ -34,7 +37,7 @@ def put(session: Session, card: Card, driver: str | None = None, *, attached: bo
         lambda: CardRow(id=id, key=card.key, name=card.name, facts=facts, source=TABLE),
     )
     if attached:
-        row.source, row.driver = "attached", driver
+        row.source, row.driver, row.clock_limit_mhz = "attached", driver, clock_limit_mhz
     return row
 
 

@@ -21,6 +21,7 @@ from service.db.models import (
     FusionRow,
     KernelRow,
     SampleRow,
+    SignatureRow,
     TrialRow,
     TuningRow,
 )
@@ -113,6 +114,9 @@ def _take_out(session: Session, which: ColumnElement[bool]) -> None:
     for id, fingerprint, sha256 in found:
         session.merge(DeletedKernelRow(id=id, fingerprint=fingerprint))
         is_used = exists().where(KernelRow.artifact_sha256 == sha256)
+        session.execute(
+            delete(SignatureRow).where(SignatureRow.artifact_sha256 == sha256, ~is_used), execution_options=_UNSEEN
+        )
         unused = delete(ArtifactRow).where(ArtifactRow.sha256 == sha256, ~is_used)
         session.execute(unused, execution_options=_UNSEEN)
     session.flush()

@@ -118,6 +118,15 @@ def ensure_ready(database: Database) -> None:
         upgrade(database)
 
 
+def ensure_there(database: Database) -> None:
+    """What a process does that starts: as `ensure_ready`, but an empty PostgreSQL is left alone. A SQLite file is the
+    service's own; a server's database that is empty may be the wrong one, and is set up only when somebody says so.
+    """
+    if database.engine.dialect.name != "sqlite" and (found := standing(database)) == "empty":
+        raise fault_of(database, found)
+    ensure_ready(database)
+
+
 def _scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(_config())
 

@@ -100,6 +100,7 @@ class CardRow(Base):
     facts: Mapped[dict[str, Any]]
     source: Mapped[str] = mapped_column(Words(16))
     driver: Mapped[str | None] = mapped_column(Words(64))
+    clock_limit_mhz: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
@@ -225,8 +226,44 @@ class TrialRow(Base):
     recorded_at: Mapped[datetime] = mapped_column(default=now)
 
 
+class HelperRow(Base):
+    """A worker that helps with the tuning of another one. `attached`: it measures; `hands`: candidates that it builds
+    at a time. `left_at`: it helps no more, and `why`. `measured` and `built` count what came of it."""
+
+    __tablename__ = "helpers"
+
+    tuning_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("tunings.id"), primary_key=True)
+    worker_id: Mapped[str] = mapped_column(Words(120), primary_key=True)
+    attached: Mapped[bool]
+    hands: Mapped[int]
+    measured: Mapped[int] = mapped_column(default=0)
+    built: Mapped[int] = mapped_column(default=0)
+    why: Mapped[str] = mapped_column(default="")
+    joined_at: Mapped[datetime] = mapped_column(default=now)
+    left_at: Mapped[datetime | None]
+
+
+class ErrandRow(Base):
+    """What a tuning asks of its helpers: to measure a kernel (of the one named in `worker_id`) or to build one (of
+    whoever takes it, which is then named). Gone once the answer was read. `request` and `answer` are packed JSON
+    (`service.jobs.errand_forms`)."""
+
+    __tablename__ = "errands"
+    __table_args__ = (Index("ix_errands_tuning", "tuning_id", "created_at"),)
+
+    id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
+    tuning_id: Mapped[str] = mapped_column(Words(ID), ForeignKey("tunings.id"))
+    kind: Mapped[str] = mapped_column(Words(8))
+    worker_id: Mapped[str | None] = mapped_column(Words(120))
+    request: Mapped[bytes] = mapped_column(LargeBinary)
+    is_taken: Mapped[bool] = mapped_column(default=False)
+    answer: Mapped[bytes | None] = mapped_column(LargeBinary)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
 class SampleRow(Base):
-    """All samples of a trial's time, in microseconds and in the order taken."""
+    """All samples of a trial's time, in microseconds and in the order taken, and the conditions that stood beside them
+    (`search.measure.marks`)."""
 
     __tablename__ = "samples"
     __table_args__ = (ForeignKeyConstraint(["tuning_id", "number"], ["trials.tuning_id", "trials.number"]),)
@@ -234,6 +271,7 @@ class SampleRow(Base):
     tuning_id: Mapped[str] = mapped_column(Words(ID), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     samples_us: Mapped[list[Any]]
+    conditions: Mapped[dict[str, Any] | None]
 
 
 class ArtifactRow(Base):
@@ -251,12 +289,25 @@ class ArtifactRow(Base):
     pruned_at: Mapped[datetime | None]
 
 
+class SignatureRow(Base):
+    """The Ed25519 signature of an artifact by the key with that hash (`fusetune.wire.signature`)."""
+
+    __tablename__ = "signatures"
+
+    artifact_sha256: Mapped[str] = mapped_column(Words(HASH), ForeignKey("artifacts.sha256"), primary_key=True)
+    key: Mapped[str] = mapped_column(Words(HASH), primary_key=True)
+    value: Mapped[bytes] = mapped_column(LargeBinary)
+    signed_at: Mapped[datetime] = mapped_column(default=now)
+
+
 class KernelRow(Base):
     """A served kernel, never an unverified one; `id` begins its artifact's hash.
 
     The one without `superseded_at` is the answer for its key, if the number of the `verifier` that proved it is
     today's. `refuted`: why it is none, where a later verifier has found it wrong. `provisional`: how far it may be from
     the best, where its search has not ended (`fusetune.wire.wanting.Distance`); NULL for what a search ended with.
+    `clock_limit_mhz`: the SM clock that the card was limited to when it was timed. `checked`: when it was timed again,
+    how long it took then, and under which conditions (`fusetune.wire.checks.Checked`); NULL if it never was.
     """
 
     __tablename__ = "kernels"
@@ -302,6 +353,8 @@ class KernelRow(Base):
     generator: Mapped[str] = mapped_column(Words(64))
     nvrtc: Mapped[str] = mapped_column(Words(32))
     driver: Mapped[str | None] = mapped_column(Words(64))
+    clock_limit_mhz: Mapped[int | None]
+    checked: Mapped[dict[str, Any] | None]
     tuning_id: Mapped[str | None] = mapped_column(Words(ID), ForeignKey("tunings.id"))
     trial_number: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(default=now)

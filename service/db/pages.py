@@ -32,8 +32,8 @@ class Page(Generic[R]):
 
 
 def cursor_of(moment: datetime, key: str) -> str:
-    """The cursor that names a row."""
-    return f"{moment.isoformat()}~{key}"
+    """The cursor that names a row, in characters that an address takes as they are (RFC 3986, 2.3)."""
+    return f"{moment.astimezone(UTC):%Y%m%dT%H%M%S.%f}Z~{key}"
 
 
 def after(

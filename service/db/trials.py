@@ -39,7 +39,11 @@ def record(session: Session, tuning_id: str, trial: Mapping[str, Any]) -> None:
         row.recorded_at = now()
         session.execute(delete(SampleRow).where(SampleRow.tuning_id == tuning_id, SampleRow.number == number))
     if taken := trial.get("samples_us"):
-        session.execute(insert(SampleRow).values(tuning_id=tuning_id, number=number, samples_us=list(taken)))
+        session.execute(
+            insert(SampleRow).values(
+                tuning_id=tuning_id, number=number, samples_us=list(taken), conditions=trial.get("conditions") or None
+            )
+        )
     session.flush()
 
 
@@ -57,19 +61,19 @@ def set_aside(session: Session, tuning_id: str, reason: str) -> None:
     session.execute(query.values(state="cancelled", reason=reason, code_hash=None, launch_hash=None))
 
 
-def as_json(row: TrialRow, samples_us: Sequence[float]) -> dict[str, Any]:
+def as_json(row: TrialRow, samples_us: Sequence[float], conditions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The row as `search.tuning.trial.Trial.from_json` reads it."""
-    data = {"number": row.number, "samples_us": list(samples_us)}
+    data: dict[str, Any] = {"number": row.number, "samples_us": list(samples_us), "conditions": conditions}
     data |= {name: getattr(row, name) for name in _COLUMNS}
     return {name: value for name, value in data.items() if value is not None}
 
 
 def every(session: Session, tuning_id: str) -> list[dict[str, Any]]:
     """All trials of a tuning in order of number, for `search.tuning.trial.Trial.from_json`."""
-    kept = select(SampleRow.number, SampleRow.samples_us).where(SampleRow.tuning_id == tuning_id)
-    samples: dict[int, list[Any]] = dict(session.execute(kept).all())
+    kept = select(SampleRow).where(SampleRow.tuning_id == tuning_id)
+    samples = {row.number: (row.samples_us, row.conditions) for row in session.scalars(kept)}
     rows = session.scalars(select(TrialRow).where(TrialRow.tuning_id == tuning_id).order_by(TrialRow.number))
-    return [as_json(row, samples.get(row.number, ())) for row in rows]
+    return [as_json(row, *samples.get(row.number, ((), None))) for row in rows]
 
 
 def page(
@@ -161,6 +165,16 @@ def proven(session: Session, fingerprint: str, binding: str, card_ids: Sequence[
     )
     rows = session.execute(query.order_by(TrialRow.predicted_us.is_(None), TrialRow.predicted_us, TrialRow.number))
     return [{"scheduler": scheduler, "point": point} for scheduler, point in rows]
+
+
+def predictions(session: Session, tuning_id: str) -> list[tuple[int, float]]:
+    """Number and predicted time of every trial that was compiled and not timed, in order of number: no measurement, but
+    what a model expects of a kernel that is right, or may be."""
+    expected, states = TrialRow.predicted_us, ("verified", "compiled")
+    query = select(TrialRow.number, expected).where(
+        TrialRow.tuning_id == tuning_id, TrialRow.state.in_(states), expected.is_not(None)
+    )
+    return [(number, float(us)) for number, us in session.execute(query.order_by(TrialRow.number)) if us is not None]
 
 
 def history(session: Session, tuning_id: str) -> list[tuple[int, float]]:

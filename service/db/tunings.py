@@ -24,7 +24,8 @@ _PHASE_LENGTH = 80
 SILENT_S = 60.0
 """After so long without a heartbeat a worker is not waited for: what it had in hand may be taken out of it."""
 
-_WAITING = "waiting for a worker"
+INTERRUPTED = "interrupted, waiting for a worker"
+"""The phase of a tuning that was begun, and that no living worker has in hand: one that nobody began only waits."""
 
 _TURN = (TuningRow.state == "queued", TuningRow.priority, TuningRow.created_at, TuningRow.id)
 """What runs, then what waits by its priority and age."""
@@ -200,7 +201,7 @@ def let_go(session: Session, id: str, run: str) -> None:
     if row is not None and row.state == "running" and row.run_id == run:
         row.worker_id = row.run_id = None
         if not row.cancel_requested:
-            row.phase = _WAITING
+            row.phase = INTERRUPTED
 
 
 def advance(
@@ -313,7 +314,7 @@ def request_cancel(session: Session, id: str) -> TuningRow | None:
     row.cancel_requested = True
     if row.state == "queued":
         _end(row, "cancelled", ended="stopped", note="Cancelled before a worker had begun.")
-    elif _is_left(session, row):
+    elif left(session, [row]):
         note = "Cancelled while no worker had it in hand: its trials are kept, no kernel was published."
         _end(row, "cancelled", ended="stopped", note=note)
     else:
@@ -321,14 +322,15 @@ def request_cancel(session: Session, id: str) -> TuningRow | None:
     return row
 
 
-def _is_left(session: Session, row: TuningRow) -> bool:
-    """Whether nobody would hear of a wish. A worker that was only silent is told by the row's state, and stops too."""
-    if row.run_id is None:
-        return True
-    worker = session.get(WorkerRow, row.worker_id)
-    if worker is None:
-        return False
-    return worker.stopped_at is not None or worker.heartbeat_at < now() - timedelta(seconds=SILENT_S)
+def left(session: Session, rows: Sequence[TuningRow]) -> set[str]:
+    """Ids of the tunings that run, and that no living worker has in hand: nobody would hear of a wish. A worker that
+    was only silent is told by the row's state, and stops too."""
+    running = [row for row in rows if row.state == "running"]
+    held = {row.worker_id for row in running if row.run_id is not None}
+    workers = {one.id: one for one in session.scalars(select(WorkerRow).where(WorkerRow.id.in_(held)))} if held else {}
+    silent = now() - timedelta(seconds=SILENT_S)
+    gone = {id for id, one in workers.items() if one.stopped_at is not None or one.heartbeat_at < silent}
+    return {row.id for row in running if row.run_id is None or row.worker_id in gone}
 
 
 def _end(row: TuningRow, state: str, **facts: str | None) -> None:

@@ -23,8 +23,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 log = logging.getLogger(__name__)
 
-CHANNEL = "fusetune_work"
-"""Of PostgreSQL's notifications."""
+WORK, ERRANDS = "work", "errands"
+"""What a bell is rung for: jobs in queues; what tunings and their helpers ask of each other."""
 
 _AGAIN_S = 5.0
 """How long a listener waits at a time before it looks whether it shall end, or connects again."""
@@ -46,12 +46,12 @@ class Bell(Protocol):
         ...
 
 
-def bell_of(url: str) -> Bell:
-    """The bell of the job queue in the database at `url`."""
+def bell_of(url: str, what: str = WORK) -> Bell:
+    """The bell of the job queue in the database at `url`, for one kind of news."""
     parsed = make_url(url)
     if parsed.get_backend_name() == "sqlite":
-        return PipeBell(Path(f"{parsed.database}.bells"))
-    return PostgresBell(url)
+        return PipeBell(Path(f"{parsed.database}.{'bells' if what == WORK else what}"))
+    return PostgresBell(url, what)
 
 
 class Listener:
@@ -129,14 +129,15 @@ class PipeBell:
 class PostgresBell:
     """NOTIFY and LISTEN, each over a connection of its own."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, what: str = WORK) -> None:
         self._engine: Engine = create_engine(url, pool_size=1, max_overflow=-1, pool_pre_ping=True)
+        self._channel = f"fusetune_{what}"
 
     def ring(self) -> None:
         """Notifies; a database that does not answer had its say when the job was put there."""
         try:
             with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-                connection.execute(text("SELECT pg_notify(:channel, '')"), {"channel": CHANNEL})
+                connection.execute(text("SELECT pg_notify(:channel, '')"), {"channel": self._channel})
         except SQLAlchemyError as error:
             log.warning("workers are not woken, they look by themselves: %s", error)
 
@@ -150,13 +151,13 @@ class PostgresBell:
                 try:
                     with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
                         driver: Any = connection.connection.driver_connection
-                        driver.execute(f"LISTEN {CHANNEL}")
+                        driver.execute(f"LISTEN {self._channel}")
                         heard()
                         while not stopping.is_set():
                             select.select([driver.fileno(), ended], [], [], _AGAIN_S)
                             if not stopping.is_set() and list(driver.notifies(timeout=0.0)):
                                 heard()
-                        driver.execute(f"UNLISTEN {CHANNEL}")
+                        driver.execute(f"UNLISTEN {self._channel}")
                 except Exception as error:  # noqa: BLE001 (the driver's errors are many; workers look by themselves too)
                     log.warning("the bell of the job queue is not heard: %s", error)
                     stopping.wait(_AGAIN_S)

@@ -16,8 +16,8 @@ from dbos import DBOS, DBOSClient, DBOSPortableJSONSerializer, EnqueueOptions, e
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
-from service.jobs.bell import Bell, bell_of
-from service.jobs.queue import QueueUnavailable
+from service.jobs.bell import ERRANDS, Bell, bell_of
+from service.jobs.queue import QueueUnavailable, help_queue
 
 APPLICATION = "fusetune"
 SCHEMA = "fusetune_jobs"
@@ -25,6 +25,9 @@ SCHEMA = "fusetune_jobs"
 
 WORKFLOW = "tune"
 """The workflow that workers run (`service.jobs.executor`). Its one argument is the tuning's id."""
+
+HELP = "help"
+"""The workflow of a worker that helps with the tuning of another one; its argument is that tuning's id."""
 
 SERIALIZER = DBOSPortableJSONSerializer()
 """Arguments and results are JSON: whoever can write to the database could run code through pickles."""
@@ -52,6 +55,7 @@ class DbosQueue:
         self._lock = threading.Lock()
         self._client: DBOSClient | None = None
         self._bell: Bell | None = None
+        self._errand_bell: Bell | None = None
 
     def open(self) -> None:
         """Connect now, and make or migrate DBOS's tables."""
@@ -66,6 +70,17 @@ class DbosQueue:
         options: EnqueueOptions = {
             "workflow_name": WORKFLOW, "queue_name": queue, "workflow_id": tuning_id, "priority": priority,
         }  # fmt: skip
+        with self._connected() as client:
+            client.enqueue(options, tuning_id)
+        self.bell.ring()
+
+    def ask(self, tuning_id: str, worker: str, turn: int) -> None:
+        """Ask a worker to help with a tuning; each `turn` asks once."""
+        options: EnqueueOptions = {
+            "workflow_name": HELP,
+            "queue_name": help_queue(worker),
+            "workflow_id": f"{tuning_id}-{worker}-{turn}",
+        }
         with self._connected() as client:
             client.enqueue(options, tuning_id)
         self.bell.ring()
@@ -105,10 +120,11 @@ class DbosQueue:
         """Give connections back. A later call connects again."""
         with self._lock:
             client, self._client = self._client, None
-            bell, self._bell = self._bell, None
+            bells = [bell for bell in (self._bell, self._errand_bell) if bell is not None]
+            self._bell = self._errand_bell = None
         if client is not None:
             client.destroy()
-        if bell is not None:
+        for bell in bells:
             bell.close()
 
     @property
@@ -118,6 +134,14 @@ class DbosQueue:
             if self._bell is None:
                 self._bell = bell_of(self._url)
             return self._bell
+
+    @property
+    def errand_bell(self) -> Bell:
+        """What wakes tunings and their helpers for what they ask of each other; queues are not looked at for that."""
+        with self._lock:
+            if self._errand_bell is None:
+                self._errand_bell = bell_of(self._url, ERRANDS)
+            return self._errand_bell
 
     @contextmanager
     def _connected(self) -> Iterator[DBOSClient]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from dbos import DBOS, DBOSConfig
 
-from service.jobs.dbos_queue import APPLICATION, SCHEMA, SERIALIZER, WORKFLOW, make_parent
+from service.jobs.dbos_queue import APPLICATION, HELP, SCHEMA, SERIALIZER, WORKFLOW, make_parent
 from service.jobs.waking import Waker
 
 VERSION = "1"
@@ -42,14 +42,23 @@ class TuningLost(JobLeft):
 class Executor:
     """The one DBOS of this process. `run` works on the tuning of an id and returns a word about its end.
 
-    Anything that `run` raises but a JobLeft ends the job for good.
+    Anything that `run` raises but a JobLeft ends the job for good. `help_with` helps with the tuning of an id, and
+    returns in words why it does no more.
     """
 
-    def __init__(self, url: str, worker: str, queues: Sequence[str], run: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        url: str,
+        worker: str,
+        queues: Sequence[str],
+        run: Callable[[str], str],
+        help_with: Callable[[str], str] = lambda tuning_id: "it helps nobody",
+    ) -> None:
         self._url = url
         self._worker = worker
         self._queues = list(queues)
         self._run = run
+        self._help_with = help_with
         self._waker: Waker | None = None
 
     def start(self) -> None:
@@ -67,7 +76,7 @@ class Executor:
             "log_level": "WARNING",
         }
         dbos = DBOS(config=config)
-        run = self._run
+        run, help_with = self._run, self._help_with
 
         @DBOS.step(name="search")
         def search(tuning_id: str) -> str:
@@ -78,6 +87,19 @@ class Executor:
             """One step, which may be run again: it goes on from what our tables hold."""
             try:
                 return search(tuning_id)
+            finally:
+                if self._waker is not None:
+                    self._waker.ring_later(AFTER_END_S)
+
+        @DBOS.step(name="help out")
+        def help_out(tuning_id: str) -> str:
+            return help_with(tuning_id)
+
+        @DBOS.workflow(name=HELP, max_recovery_attempts=MAX_RECOVERIES)
+        def assist(tuning_id: str) -> str:
+            """Begun again by a worker that died, it finds the tuning over, or helps again."""
+            try:
+                return help_out(tuning_id)
             finally:
                 if self._waker is not None:
                     self._waker.ring_later(AFTER_END_S)

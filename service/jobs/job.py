@@ -25,6 +25,7 @@ from service.db.models import BindingRow, FusionRow
 from service.jobs.executor import TuningLost
 from service.jobs.progress import DbProgress
 from service.jobs.trial_log import DbTrialLog
+from service.signing import Signer
 
 MAX_DEATHS = 3
 """How many workers in a row may die of a tuning, none of which has kept a trial of it, before it is given up."""
@@ -38,6 +39,7 @@ class Job:
 
     `run` is the run of this worker process, which has the tuning in hand until it ends or another one takes it.
     `found` is what there is to say of the kernel known before, in sentences, ahead of the tuning's own note.
+    `signer` signs what is published.
     """
 
     db: Database
@@ -51,10 +53,13 @@ class Job:
     spent_s: float
     seed: int
     found: str = ""
+    signer: Signer | None = None
     timeline: Timeline = field(default_factory=Timeline)
 
     @classmethod
-    def begin(cls, db: Database, tuning_id: str, card: Card, worker: str, run: str) -> Job | None:
+    def begin(
+        cls, db: Database, tuning_id: str, card: Card, worker: str, run: str, signer: Signer | None = None
+    ) -> Job | None:
         """The worker takes the tuning, or goes on with it; None if it has ended, was cancelled or is given up.
 
         Trials of another generator or verifier than this one's count no more. Raises InvalidFusion, InvalidDocument or
@@ -76,7 +81,7 @@ class Job:
         budget = Budget(seconds=max(0.0, row.budget_s - row.spent_s), trials=row.trials_limit)
         timeline = Timeline()
         with timeline.span(SearchStage.SPACES):
-            plan = _plan(fusion, binding, card)
+            plan = plan_of(fusion, binding, card)
         job = cls(
             db=db,
             id=tuning_id,
@@ -88,9 +93,10 @@ class Job:
             budget=budget,
             spent_s=row.spent_s,
             seed=row.seed,
+            signer=signer,
             timeline=timeline,
         )
-        generator = f"{GENERATOR}, spaces {spaces_key(plan.spaces)}, verifier {VERIFIER}"
+        generator = generator_of(plan)
         with job.writing() as session:
             tunings.set_space(session, tuning_id, plan.points, plan.legal, plan.refused, plan.reasons, job.floor_us)
             before = tunings.set_generator(session, tuning_id, generator)
@@ -119,7 +125,13 @@ class Job:
         return DbProgress(self.db, self.id, self.budget, self.spent_s, self.run, self.timeline)
 
 
-def _plan(fusion: FusionRow, binding: BindingRow, card: Card) -> Plan:
+def generator_of(plan: Plan) -> str:
+    """What makes trials here, in words that are equal where trials are."""
+    return f"{GENERATOR}, spaces {spaces_key(plan.spaces)}, verifier {VERIFIER}"
+
+
+def plan_of(fusion: FusionRow, binding: BindingRow, card: Card) -> Plan:
+    """What there is to search of a stored fusion. Raises InvalidFusion, InvalidDocument and Unsupported."""
     bound = bind(parse_fusion(fusion.document), parse_binding(binding.document))
     if bound.fingerprint != fusion.fingerprint or bound.binding_hash != binding.hash:
         raise AssertionError(f"fusion {fusion.fingerprint} is stored under a name that is not its own")

@@ -195,5 +195,5 @@ class _Compiling:
 
 
 def _is_set_aside(trial: Trial) -> bool:
-    """Of another generator: what was compiled here has a code."""
-    return trial.state is TrialState.CANCELLED and trial.code_hash is None
+    """Of another generator."""
+    return trial.state is TrialState.CANCELLED

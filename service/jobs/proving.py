@@ -78,7 +78,7 @@ class Proving:
 
     def _waiting(self) -> list[Trial]:
         """Compiled trials, the best predicted first."""
-        states = (TrialState.CANCELLED, TrialState.VERIFIED)
+        states = (TrialState.COMPILED, TrialState.VERIFIED)
         waiting = [trial for trial in self._trials.trials if trial.state in states and trial.code_hash is not None]
         return sorted(waiting, key=lambda t: math.inf if t.predicted_us is None else t.predicted_us)
 
@@ -92,7 +92,7 @@ class Proving:
         seconds = time.perf_counter() - begun
         if found.verification is None:
             wrong = (TrialState.WRONG_RESULT, found.fault)
-            state, reason = wrong if found.fault else (TrialState.CANCELLED, f"{_first(trial.reason)}; {found.undone}")
+            state, reason = wrong if found.fault else (TrialState.COMPILED, f"{_first(trial.reason)}; {found.undone}")
             self._trials.record(emulated(trial, state, reason, seconds))
             return None
         done = emulated(trial, TrialState.VERIFIED, proof_in_words(found.verification), seconds)

@@ -40,3 +40,8 @@ emulator."""
 def queue_name(card_id: str, *, attached: bool) -> str:
     """The queue of workers that have the card, or of those that only compile for it."""
     return f"{'tune' if attached else 'prepare'}-{card_id}"
+
+
+def help_queue(worker: str) -> str:
+    """The queue of what others ask of one worker."""
+    return f"help-{worker}"

@@ -11,6 +11,7 @@ from search.measure.device import MeasuringDevice
 from search.tuning.attached import Attached
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.drafting import DraftPool
+from search.tuning.elsewhere import Elsewhere
 from search.tuning.first import FirstKernel
 from search.tuning.tune import tune_on
 from service.db import cards, kernels, trials
@@ -30,12 +31,14 @@ def search(
     compilers: int | None,
     drafting: DraftPool | None = None,
     compiling: CompilePool | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> str:
     """Go on from the stored trials to the end of the budget; returns the state that the tuning ended in.
 
     What the emulator found right for the card's model is tried before anything else, then what won at other sizes of
     the fusion, and on other cards: a tuning of one trial builds that schedule anew, verifies it and times it.
-    A kernel of an older verifier is proven again first, and nothing is searched if it is right.
+    A kernel of an older verifier is proven again first, and nothing is searched if it is right. `elsewhere`: other
+    workers that help.
 
     Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
     """
@@ -60,6 +63,7 @@ def search(
             timeline=job.timeline,
             early=FirstKernel(lambda: progress.wants_first, partial(serve_first, job, gpu.facts.driver)),
             enough=lambda: progress.enough,
+            elsewhere=elsewhere,
         )
     if outcome.ended == "stopped" and not progress.is_cancelled:
         raise WorkerStopping

@@ -9,13 +9,14 @@ from functools import partial
 from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.signature import kernel_bytes
 from fusetune.wire.wanting import Distance
 from search.tuning.candidates.spread import TYPICAL_ERROR
 from search.tuning.leaders import Winner
 from search.tuning.progress import failure_counts
-from search.tuning.trial import Trial, TrialState
+from search.tuning.trial import Trial
 from search.tuning.tuner import SearchOutcome
-from service.db import cards, kernels, keys, tunings
+from service.db import cards, kernels, keys, signatures, tunings
 from service.db.models import KernelRow
 from service.jobs.job import Job
 
@@ -136,6 +137,9 @@ def _publish(session: Session, job: Job, make: Callable[[Session], KernelRow]) -
         with session.begin_nested():
             new = make(session)
             kept = kernels.publish(session, new)
+            if job.signer is not None:
+                value = job.signer.sign(kernel_bytes(new.artifact_sha256))
+                signatures.put(session, new.artifact_sha256, job.signer.key, value)
     except kernels.DeletedKernel:
         return None
     keys.audit(session, f"worker:{job.worker}", "kernel.published", kept.id, {"tuning": job.id})
@@ -193,6 +197,7 @@ def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) 
         generator=artifact.conditions.generator,
         nvrtc=artifact.conditions.nvrtc,
         driver=artifact.conditions.driver or driver,
+        clock_limit_mhz=_clock_limit(artifact),
         tuning_id=job.id,
         trial_number=trial.number,
     )
@@ -209,9 +214,17 @@ def _row_again(session: Session, known: KernelRow, artifact: KernelArtifact, dri
         correct=artifact.evidence.correct,
         time=artifact.evidence.time,
         verifier=_verifier(artifact),
+        clock_limit_mhz=_clock_limit(artifact),
+        checked=None,
         **timed,
         **({} if driver is None else {"driver": driver}),
     )
+
+
+def _clock_limit(artifact: KernelArtifact) -> int | None:
+    """What the SM clock might reach when the kernel was timed; None if that is not known."""
+    limit = None if artifact.timing is None else artifact.timing.conditions.get("clock_limit_mhz")
+    return int(limit) if limit else None
 
 
 def _verifier(artifact: KernelArtifact) -> int:
@@ -234,7 +247,7 @@ def note_on(kept: KernelRow, new: KernelRow) -> str:
 
 def why_no_kernel(trials: Iterable[Trial]) -> str:
     """In words, from what happened to the candidates."""
-    ended = [trial for trial in trials if trial.state is not TrialState.CANCELLED]
+    ended = [trial for trial in trials if trial.state.is_tried]
     if not ended:
         return "No kernel: the budget ended before a candidate was run. Give the tuning more seconds."
     failures = failure_counts(ended)

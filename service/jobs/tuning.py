@@ -6,6 +6,7 @@ the database does not answer      the tuning waits, as long as it takes, and goe
 anything unforeseen               the tuning fails, with a reference into the log
 the worker is told to stop        the tuning stays as it is, for the next run
 another worker took the tuning    nothing: what this one finds from then on is not kept
+a helper dies, or leaves          the kernel that it was measuring; the tuning goes on
 """
 
 from __future__ import annotations
@@ -15,21 +16,29 @@ import logging
 import threading
 import time
 import uuid
+from contextlib import AbstractContextManager, nullcontext
 
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from compiler.errors import InvalidFusion, Unsupported
 from compiler.nvrtc import CompilePool
 from fusetune.wire.problems import InvalidDocument
+from search.cost.predicting import refiner
 from search.measure.device import DeviceLost
 from search.tuning.attached import Attached, Detached
+from search.tuning.build import Builder
 from search.tuning.candidates.drafting import DraftPool
+from search.tuning.candidates.plan import Plan
 from service.db import cards, tunings
 from service.db.engine import Database
 from service.jobs.executor import TuningLost, WorkerStopping
+from service.jobs.helpers import Helpers, Party
+from service.jobs.helping import Tools, help_with
 from service.jobs.job import Job
 from service.jobs.preparing import prepare
+from service.jobs.rechecking import RecheckBench, recheck_next
 from service.jobs.searching import search
+from service.signing import Signer
 from service.stands_on import StandsOn
 
 log = logging.getLogger(__name__)
@@ -57,6 +66,8 @@ class TuningJobs:
         drafting: DraftPool | None = None,
         compiling: CompilePool | None = None,
         database_pause_s: float = _DATABASE_PAUSE_S,
+        signer: Signer | None = None,
+        party: Party | None = None,
     ) -> None:
         self._db = db
         self._target = target
@@ -64,9 +75,14 @@ class TuningJobs:
         self._run_id = uuid.uuid4().hex
         self._stopping = stopping
         self._compilers = compilers
+        self._signer = signer
         self._drafting = drafting
         self._compiling = compiling
         self._database_pause_s = database_pause_s
+        self._party = party
+        self._wanted = 0
+        self._tried: set[str] = set()
+        self._rechecking: threading.Thread | None = None
         self._busy = threading.Lock()
         self._last_s = time.monotonic()
         self._is_resting = False
@@ -79,7 +95,9 @@ class TuningJobs:
 
         May be called again with the same id, in this process or the next: it goes on from the stored trials.
         """
+        self._wanted += 1
         with self._busy:
+            self._wanted -= 1
             self.current, self._is_resting = tuning_id, False
             try:
                 return self._run(tuning_id)
@@ -89,6 +107,32 @@ class TuningJobs:
             finally:
                 self.current = None
                 self._last_s = time.monotonic()
+
+    def help_with(self, tuning_id: str) -> str:
+        """Work for the tuning of another worker, until it ends or a tuning of our own comes; returns why it left."""
+        if self._party is None or self._wanted or not self._busy.acquire(blocking=False):
+            return "it has a tuning of its own"
+        try:
+            self.current, self._is_resting = tuning_id, False
+            tools = Tools(self._target, self._compilers, self._drafting, self._compiling)
+            why = help_with(self._db, self._party, tuning_id, self._worker, tools, self._is_wanted)
+        except DeviceLost as error:
+            why = str(error)
+            self._check_gpu()
+        except SQLAlchemyError as error:
+            why = f"our tables do not answer: {error}"
+        except Exception:  # whatever it is, it must cost this help only
+            log.exception("helping with tuning %s failed unexpectedly", tuning_id)
+            why = "it met a fault of its own"
+        finally:
+            self.current = None
+            self._last_s = time.monotonic()
+            self._busy.release()
+        log.info("helped with tuning %s until %s", tuning_id, why)
+        return why
+
+    def _is_wanted(self) -> bool:
+        return self._wanted > 0 or self._stopping.is_set()
 
     def let_go(self) -> None:
         """The tuning that is worked on, if any, is the next run's: from here nothing is kept of it any more."""
@@ -106,6 +150,45 @@ class TuningJobs:
             return False
         self._busy.release()
         return True
+
+    def recheck_if_idle(self) -> None:
+        """Time a kernel again that was timed under other conditions, if there is one and the GPU has nothing to do; the
+        worker does not wait for it."""
+        is_able = isinstance(self._target, Attached) and self._drafting is not None and self._compiling is not None
+        if not is_able or self._wanted or self.current is not None or self._stopping.is_set():
+            return
+        if self._rechecking is None or not self._rechecking.is_alive():
+            self._rechecking = threading.Thread(target=self._recheck, name="recheck", daemon=True)
+            self._rechecking.start()
+
+    def _recheck(self) -> None:
+        assert isinstance(self._target, Attached)
+        card = self._target.card
+        drafting, compiling = self._drafting, self._compiling
+        assert drafting is not None
+        assert compiling is not None
+
+        def builder_of(plan: Plan) -> Builder:
+            return Builder(drafting.of(plan.subject(card)), compiling, plan.arch.name, refiner(card))
+
+        bench = RecheckBench(self._db, self._target, cards.card_id(card), self._worker, builder_of, self._tried)
+        while not self._is_wanted() and self._busy.acquire(blocking=False):
+            try:
+                self._is_resting = False
+                if recheck_next(bench, self._is_wanted) is None:
+                    return
+                self._last_s = time.monotonic()
+            except DeviceLost:
+                self._check_gpu()
+                return
+            except SQLAlchemyError as error:
+                log.warning("no kernel is timed again now: %s", error)
+                return
+            except Exception:
+                log.exception("timing a kernel again failed unexpectedly")
+                return
+            finally:
+                self._busy.release()
 
     def rest_if_idle(self) -> None:
         """Give the GPU and its memory back until the next tuning, if none was worked on for a while. The process that
@@ -133,7 +216,7 @@ class TuningJobs:
     def _attempt(self, tuning_id: str) -> str:
         try:
             target = self._target_of(tuning_id)
-            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id)
+            job = Job.begin(self._db, tuning_id, target.card, self._worker, self._run_id, self._signer)
             if job is None:
                 log.info("tuning %s has ended without this worker", tuning_id)
                 return "ended"
@@ -173,9 +256,18 @@ class TuningJobs:
     def _work(self, job: Job, target: Attached | Detached) -> str:
         match target:
             case Attached() as gpu:
-                return search(job, gpu, self._stopping, self._compilers, self._drafting, self._compiling)
+                with self._helpers(job) as helpers:
+                    state = search(job, gpu, self._stopping, self._compilers, self._drafting, self._compiling, helpers)
+                if helpers is not None and helpers.came:
+                    self._check_gpu()  # the search may have ended without it, on another worker's
+                return state
             case Detached() as target:
                 return prepare(job, target, self._stopping, self._compilers, self._drafting)
+
+    def _helpers(self, job: Job) -> AbstractContextManager[Helpers | None]:
+        if self._party is None:
+            return nullcontext()
+        return Helpers(self._db, self._party, job.id, job.key[2], self._worker)
 
     def _fail(self, tuning_id: str, error: str) -> str:
         log.warning("tuning %s failed: %s", tuning_id, error)

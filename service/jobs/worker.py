@@ -20,17 +20,20 @@ from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.tune import compilers
 from service.db import cards
 from service.db.engine import Database
-from service.db.migrate import ensure_ready
+from service.db.migrate import ensure_there
 from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import UNHEARD_POLL_S, DbosQueue
 from service.jobs.executor import Executor
+from service.jobs.helpers import LEAST_SILENT_S, Party
+from service.jobs.news import News
 from service.jobs.presence import Heartbeat, WorkerLock
 from service.jobs.promote import promote
-from service.jobs.queue import OTHER_CARDS, QueueUnavailable, queue_name
+from service.jobs.queue import OTHER_CARDS, QueueUnavailable, help_queue, queue_name
 from service.jobs.reconcile import reconcile
 from service.jobs.target import find_target
 from service.jobs.tuning import TuningJobs
 from service.settings import Settings
+from service.signing import Signer
 
 log = logging.getLogger(__name__)
 
@@ -50,13 +53,14 @@ LOST_GPU = 1
 def run_worker(settings: Settings) -> int:
     """Work until SIGTERM or SIGINT, then leave the running tuning to the next start; returns the exit code.
 
-    Called in the main thread of its process. Raises WorkerRefused, DatabaseFault, QueueUnavailable, UnknownCard,
-    Unsupported and OSError for what keeps it from starting.
+    Called in the main thread of its process. Raises WorkerRefused, UnusableKey, DatabaseFault, QueueUnavailable,
+    UnknownCard, Unsupported and OSError for what keeps it from starting.
     """
     with ExitStack() as stack:
         stack.enter_context(WorkerLock(settings.data_dir, settings.worker_id))
+        signer = None if settings.signing_key is None else Signer.load(settings.signing_key)
         db = stack.enter_context(Database(settings.db_url))
-        ensure_ready(db)
+        ensure_there(db)
         target = find_target(settings)
         if isinstance(target, Attached):
             stack.callback(target.device.close)
@@ -68,7 +72,7 @@ def run_worker(settings: Settings) -> int:
             compiling = CompilePool(processes)
             stack.callback(compiling.abandon)  # what it compiles at the end nobody waits for
             compiling.start()
-        return _serve(settings, db, target, drafting, compiling)
+        return _serve(settings, db, target, drafting, compiling, signer)
 
 
 def _serve(
@@ -77,16 +81,22 @@ def _serve(
     target: Attached | Detached,
     drafting: DraftPool,
     compiling: CompilePool | None,
+    signer: Signer | None,
 ) -> int:
     stopping = threading.Event()
     is_attached = isinstance(target, Attached)
     presence = _announced(settings, db, target)
     queue = queue_name(presence.card_id, attached=is_attached)
     queues = [queue] if target.card.name == cards.FAKE_CARD else [queue, OTHER_CARDS]
-    work = TuningJobs(db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling)
     jobs = DbosQueue(settings.dbos_url)
+    news = News()
+    party = Party(jobs, jobs.errand_bell.ring, news, max(LEAST_SILENT_S, 4 * settings.heartbeat_s))
+    work = TuningJobs(
+        db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party
+    )
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
-    executor = Executor(settings.dbos_url, settings.worker_id, queues, work.run)
+    own = help_queue(settings.worker_id)
+    executor = Executor(settings.dbos_url, settings.worker_id, [*queues, own], work.run, work.help_with)
     with (
         _Signals() as signals,
         Heartbeat(db, presence, settings.heartbeat_s, lambda: work.current),
@@ -94,13 +104,15 @@ def _serve(
     ):
         if is_attached:
             promote(db, presence.card_id, queue, settings.worker_id)
+        jobs.register(own, UNHEARD_POLL_S)
         for one in queues:
             jobs.register(one, UNHEARD_POLL_S)
             reconcile(db, jobs, one)
         executor.start()
         with contextlib.suppress(OSError):  # no bell: it looks by itself
             stack.enter_context(jobs.bell.listen(executor.wake))
-            for one in queues if executor.can_be_woken else ():
+            stack.enter_context(jobs.errand_bell.listen(news.ring))
+            for one in (*queues, own) if executor.can_be_woken else ():
                 jobs.register(one)
         log.info("worker %s serves queues %s", settings.worker_id, ", ".join(queues))
         due = time.monotonic() + RECONCILE_S
@@ -110,6 +122,7 @@ def _serve(
                 for one, adoption in zip(queues, adoptions, strict=True):
                     reconcile(db, jobs, one)
                     adoption.run()
+                work.recheck_if_idle()
                 work.rest_if_idle()
                 executor.wake()  # DBOS asks ever more seldom where it met a lock, and a ring may be lost
                 due = time.monotonic() + RECONCILE_S
@@ -131,9 +144,11 @@ def _serve(
 def _announced(settings: Settings, db: Database, target: Attached | Detached) -> cards.Presence:
     """The card is in the database; the worker as it will announce itself."""
     driver: str | None = None
+    clock_limit_mhz: int | None = None
     match target:
         case Attached():
             driver, why = target.facts.driver, ""
+            clock_limit_mhz = target.facts.clock_limit_mhz or None
             for note in target.notes:
                 log.info("%s", note)
         case Detached():
@@ -142,7 +157,7 @@ def _announced(settings: Settings, db: Database, target: Attached | Detached) ->
                 "no GPU: %s. This worker compiles for the %s, and for cards that nobody has.", why, target.card.name
             )
     with db.write() as session:
-        card = cards.put(session, target.card, driver, attached=isinstance(target, Attached))
+        card = cards.put(session, target.card, driver, clock_limit_mhz, attached=isinstance(target, Attached))
     return cards.Presence(
         id=settings.worker_id,
         host=socket.gethostname(),

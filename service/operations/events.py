@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,12 @@ def event_of(view: TuningView) -> Event:
     data = view.model_dump_json()
     name: Literal["progress", "end"] = "progress" if view.state in ACTIVE else "end"
     return Event(name, hashlib.sha256(data.encode()).hexdigest()[:16], data)
+
+
+def change(before: Event, now: Event) -> str:
+    """The fields of `now` that are not as they were, as JSON: taken over those of `before`, they give `now`."""
+    known, found = json.loads(before.data), json.loads(now.data)
+    return json.dumps({name: value for name, value in found.items() if name not in known or known[name] != value})
 
 
 def latest(context: Context, tuning_id: str) -> Event:

@@ -6,6 +6,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from compiler.generator import GENERATOR
 from fusetune.wire.service import Health
+from fusetune.wire.version import VERSION
 from service.db import cards
 from service.db.engine import DatabaseFault
 from service.db.migrate import is_current
@@ -16,7 +17,7 @@ from service.operations.presence import alive_since
 
 def alive() -> Health:
     """The process answers."""
-    return Health(status="ok", version=GENERATOR)
+    return Health(status="ok", version=VERSION, generator=GENERATOR)
 
 
 def ready(context: Context) -> Health:
@@ -37,8 +38,8 @@ def ready(context: Context) -> Health:
     with_gpu = sum(worker.attached for worker in workers) - fake
     told = f"{len(workers)} alive, {with_gpu} with a GPU" + (f", {fake} inventing times" if fake else "")
     checks = {"database": "ok", "workers": told}
-    return Health(status="ok", checks=checks, version=GENERATOR)
+    return Health(status="ok", checks=checks, version=VERSION, generator=GENERATOR)
 
 
 def _unavailable(why: str) -> Health:
-    return Health(status="unavailable", checks={"database": why}, version=GENERATOR)
+    return Health(status="unavailable", checks={"database": why}, version=VERSION, generator=GENERATOR)

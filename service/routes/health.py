@@ -44,7 +44,7 @@ def get_document(request: Request) -> Response:
     """The OpenAPI document, encoded once."""
     state = request.app.state
     if not hasattr(state, "openapi_json"):
-        state.openapi_json = json.dumps(openapi.document(request.app)).encode()
+        state.openapi_json = json.dumps(openapi.kept(request.app)).encode()
     return Response(state.openapi_json, media_type="application/json")
 
 

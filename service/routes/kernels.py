@@ -46,8 +46,13 @@ asks again, by its ETag (RFC 9111, 5.2.2.4). Private: a key may be needed."""
 
 IfNoneMatch = Annotated[str | None, Header(description="An ETag that the client holds.")]
 
+_KEPT = {
+    "ETag": {"description": "Of these bytes: send it as If-None-Match.", "schema": {"type": "string"}},
+    "Cache-Control": {"description": "They never change.", "schema": {"type": "string"}},
+}
+_PACKED = {"Content-Encoding": {"description": "`gzip`, if the client takes it.", "schema": {"type": "string"}}}
 _STORED = {
-    304: {"description": "The client has it: the ETag is the one it sent."},
+    304: {"description": "The client has it: the ETag is the one it sent.", "headers": _KEPT},
     **problems(NOT_FOUND, GONE, INTERNAL, DAMAGED_ARTIFACT),
 }
 _LOADABLE = {**_STORED, **problems(OUTDATED_PROOF)}
@@ -76,7 +81,9 @@ def look_up_kernels(body: KernelLookup, context: Ctx) -> Response:
     return Response(kernels.lookup(context, body), media_type="application/json")
 
 
-@router.get("/{kernel_id}", response_model=KernelArtifact, responses=_LOADABLE)
+@router.get(
+    "/{kernel_id}", response_model=KernelArtifact, responses={**_LOADABLE, 200: {"headers": {**_KEPT, **_PACKED}}}
+)
 def get_artifact(request: Request, kernel_id: str, context: Ctx, if_none_match: IfNoneMatch = None) -> Response:
     """The whole kernel, `fusetune.kernel/1`, byte for byte as it was stored."""
     found = kernels.artifact(context, kernel_id)
@@ -142,7 +149,7 @@ def _add_part(name: PartName) -> None:
         description=_SUMMARIES[name],
         response_class=Response,
         responses={
-            200: {"content": {media_type.partition(";")[0]: {"schema": kind}}},
+            200: {"content": {media_type.partition(";")[0]: {"schema": kind}}, "headers": _KEPT},
             **(_LOADABLE if name == kernels.LOADABLE else _STORED),
         },
     )

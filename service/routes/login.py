@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from service.auth import COOKIE, LOGIN, KeyRing
+from service.dashboard.guard import PAGE_HEADERS
+from service.dashboard.templating import render
 
 router = APIRouter(include_in_schema=False)
 
 _KEPT_S = 30 * 24 * 3600
 """How long a browser keeps the key."""
-
-_PAGE_HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-    ),
-    "Cache-Control": "no-store",
-}
-
-_STYLE = """\
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { display: grid; min-height: 90vh; place-items: center; margin: 1rem }
-form { display: grid; gap: .75rem; width: min(24rem, 100%) }
-input, button { font: inherit; padding: .5rem }
-p { margin: 0 }"""
 
 
 @router.get(LOGIN)
@@ -66,27 +52,5 @@ def _local(path: str) -> str:
 
 
 def _page(following: str, message: str, status: int = 200) -> HTMLResponse:
-    said = f'<p role="alert"><strong>{escape(message)}</strong></p>' if message else ""
-    body = f"""\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>fusetune: log in</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<form method="post" action="{LOGIN}">
-<h1>fusetune</h1>
-{said}
-<label for="key">Key</label>
-<input id="key" name="key" type="password" autocomplete="current-password" required autofocus>
-<input type="hidden" name="next" value="{escape(_local(following))}">
-<button>Log in</button>
-<p>Keys are made by <code>python -m service keys create NAME</code>.</p>
-</form>
-</body>
-</html>
-"""
-    return HTMLResponse(body, status, _PAGE_HEADERS)
+    page = render("login.html", section="", message=message, following=_local(following), address=LOGIN)
+    return HTMLResponse(page, status, {**PAGE_HEADERS, "Cache-Control": "no-store"})

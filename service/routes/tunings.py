@@ -158,20 +158,31 @@ async def _first_event(tuning_id: str, context: Ctx) -> events.Event:
     "/{tuning_id}/events",
     response_class=EventSourceResponse,
     responses={
-        200: {"description": "Events `progress`, then one `end`; the data of each is a TuningView."},
+        200: {
+            "description": "Events `progress`, then one `end`; the data of each is a TuningView. With `changes`, that "
+            "of the first and of `end`; in between come events `change`, with those of its fields that have changed."
+        },
         **problems(NOT_FOUND),
     },
 )
 async def watch_tuning(
-    tuning_id: str, request: Request, context: Ctx, first: Annotated[events.Event, Depends(_first_event)]
+    tuning_id: str,
+    request: Request,
+    context: Ctx,
+    first: Annotated[events.Event, Depends(_first_event)],
+    changes: Annotated[bool, Query(description="Between the first event and the last, only what has changed.")] = False,
 ) -> AsyncIterator[ServerSentEvent]:
     """Server-sent events: `progress` whenever the tuning has changed, and `end`, the last one."""
     event, sent = first, request.headers.get("last-event-id")
+    told: events.Event | None = None
     board: Board = request.app.state.board
     while True:
         if event.id != sent or event.name == "end":
-            yield ServerSentEvent(raw_data=event.data, event=event.name, id=event.id)
-            sent = event.id
+            if changes and told is not None and event.name != "end":
+                yield ServerSentEvent(raw_data=events.change(told, event), event="change", id=event.id)
+            else:
+                yield ServerSentEvent(raw_data=event.data, event=event.name, id=event.id)
+            told, sent = event, event.id
         if event.name == "end" or await _is_over(request, context.settings.poll_s):
             return
         event = await board.following(tuning_id) or event

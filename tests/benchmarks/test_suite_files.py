@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.suite import language, products
-from benchmarks.suite.export import FOLDERS, FUSIONS, LANGUAGE, PRODUCTS, SUITE, fusion_files, fusion_of
+from benchmarks.suite import language, products, shapes
+from benchmarks.suite.export import FOLDERS, FUSIONS, LANGUAGE, PRODUCTS, SHAPES, SUITE, fusion_files, fusion_of
 from fusetune.wire.parse import parse_fusion
 
 VARIED = SUITE.with_name("suite_varied.json")
@@ -26,6 +26,22 @@ def test_files_equal_a_fresh_export(suite: Path) -> None:
 def test_suites_equal_what_their_modules_write() -> None:
     assert LANGUAGE.read_text() == language.to_text(), "run `python -m benchmarks.suite.language`"
     assert PRODUCTS.read_text() == products.to_text(), "run `python -m benchmarks.suite.products`"
+    assert SHAPES.read_text() == shapes.to_text(), "run `python -m benchmarks.suite.shapes`"
+
+
+def test_shapes_are_drawn_by_their_seed_alone() -> None:
+    drawn = shapes.drawn()
+    assert len({one.name for one in drawn}) == len(drawn) == 30
+    assert all(one.is_small for one in drawn)
+    assert shapes.drawn() == drawn != shapes.drawn(shapes.SEED + 1)
+    assert [sum(one.kind == kind for one in drawn) for kind in shapes.KINDS] == [shapes.EACH] * 5
+
+
+def test_few_rows_go_through_every_layer() -> None:
+    other = {case["id"] for case in json.loads(PRODUCTS.read_text())["cases"]}
+    asked = {(one.m, one.n, one.k) for one in shapes.few_rows()}
+    asked |= {(m, 8192, 8192) for m in shapes.FEW_ROWS if f"mm_bf16_m{m}_n8192_k8192" in other}
+    assert len(asked) == len(shapes.FEW_ROWS) * len(shapes.LAYERS) ** 2
 
 
 def test_every_timed_case_has_a_file() -> None:
@@ -52,7 +68,7 @@ def test_the_varied_suite_shares_no_shape_with_the_public_one() -> None:
 
 
 @pytest.mark.parametrize("form", [lambda case: case, lambda case: case | case["tiny"]], ids=["full", "tiny"])
-@pytest.mark.parametrize("suite", [VARIED, LANGUAGE, PRODUCTS], ids=lambda path: path.stem)
+@pytest.mark.parametrize("suite", [VARIED, LANGUAGE, PRODUCTS, SHAPES], ids=lambda path: path.stem)
 def test_every_other_case_is_a_valid_fusion(suite: Path, form: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     for case in json.loads(suite.read_text())["cases"]:
         assert parse_fusion(json.dumps(fusion_of(form(case)))).outputs

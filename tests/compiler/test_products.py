@@ -6,6 +6,9 @@ No scheduler is asked: what the structures of products are stands in steps that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import run
+from sys import executable
 
 import pytest
 
@@ -18,10 +21,13 @@ from compiler.lower.mma_ir import Mma, MmaAsync
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
-from compiler.schedule.trace import ScheduleTrace
-from search.proof.emulated.running import ORDERS, run_set
+from compiler.schedule.trace import ProgramTrace, ScheduleTrace
+from search.proof.emulated.running import ORDERS, EmulatedVerdict, run_set
+from tests.compiler.product_parts import in_parts, separately
 from tests.compiler.products import TURNED, Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
+from tests.compiler.schedules import from_wire
 
+ROOT = Path(__file__).parents[2]
 EXACT = "ties"
 """Inputs of few bits, whose products and sums are exact."""
 
@@ -33,11 +39,16 @@ def pool() -> Iterator[CompilePool]:
         yield pool
 
 
-def is_right(fusion: Fusion, trace: ScheduleTrace, pool: CompilePool, arch: str = "sm_90a") -> None:
-    """In the emulator, to the last bit, and without a race."""
+def run_of(fusion: Fusion, trace: ScheduleTrace | ProgramTrace, pool: CompilePool, arch: str) -> EmulatedVerdict:
+    """In the emulator, with races."""
     made = generate(trace, arch_named(arch))
     built = artifact(made, pool.submit(made.source, arch).result())
-    verdict = run_set(fusion, built, parse(built.ptx), EXACT, ORDERS[-1:], races=True)
+    return run_set(fusion, built, parse(built.ptx), EXACT, ORDERS[-1:], races=True)
+
+
+def is_right(fusion: Fusion, trace: ScheduleTrace, pool: CompilePool, arch: str = "sm_90a") -> None:
+    """In the emulator, to the last bit, and without a race."""
+    verdict = run_of(fusion, trace, pool, arch)
     assert (verdict.fault, verdict.max_error) == ("", 0.0)
 
 
@@ -64,6 +75,33 @@ STRUCTURES: dict[str, tuple[Fusion, Callable[[Fusion], ScheduleTrace]]] = {
 def test_every_structure_is_right(name: str, pool: CompilePool) -> None:
     fusion, trace = STRUCTURES[name]
     is_right(fusion, trace(fusion), pool, "sm_80" if name.endswith("copy") else "sm_90a")
+
+
+def test_a_sum_in_parts_is_right(pool: CompilePool) -> None:
+    """Of few tiles and a long sum, blocks take parts of it; a second launch adds these up in their order."""
+    fusion = in_parts(64, 32, 192, 3)
+    trace = separately(fusion, Groups(rows=64, columns=32, groups=1, stages=1))
+    assert run_of(fusion, trace, pool, "sm_90a").fault == ""
+
+
+def test_no_scheduler_of_products_is_imported() -> None:
+    """The structures are schedules: nothing of what proposes products stands behind them."""
+    found = "import sys, tests.compiler.test_products; print([m for m in sys.modules if '.schedulers' in m])"
+    made = run(
+        [executable, "-c", found], capture_output=True, text=True, check=True, env={"PYTHONPATH": ".:sdk"}, cwd=ROOT
+    )
+    assert made.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("how", [Groups(rows=64, columns=32, groups=1), Warps(columns=32)], ids=["groups", "warps"])
+def test_an_operand_that_is_a_view_of_another_order_is_right(how: Groups | Warps, pool: CompilePool) -> None:
+    """Its strides say what lies side by side, and no operator: x is of [k, m] in memory, w of [k, n]."""
+    inputs = [
+        {"name": "x", "shape": [64, 128], "dtype": "bf16", "strides": [1, 72]},
+        {"name": "w", "shape": [128, 32], "dtype": "bf16", "strides": [1, 136]},
+    ]
+    fusion = from_wire(inputs, [{"op": "matmul", "in": ["x", "w"], "out": "y", "dtype": "f32"}], "y")
+    is_right(fusion, by_warp_groups(fusion, how) if isinstance(how, Groups) else by_warps(fusion, how), pool)
 
 
 @pytest.mark.long

@@ -1,4 +1,4 @@
-"""The table of others' words in docs/architecture.md names what there is."""
+"""What docs/architecture.md names, in the table of others' words and in its text, is there."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 from tests.test_import_directions import ROOT
 
 _CODE = re.compile(r"`([^`]+)`")
+_NAMED = re.compile(r"[A-Za-z_][\w./]*")
+PACKAGES = ("benchmarks", "compiler", "migrations", "search", "sdk", "service", "tests/house")
 
 
 def rows(page: str) -> list[tuple[list[str], list[str]]]:
@@ -29,10 +31,41 @@ def faults(page: str, root: Path) -> list[str]:
     return found
 
 
+def unknown(page: str, root: Path) -> list[str]:
+    """Names and paths of a text that are no module, no folder and no word of the code. `module.Name` is both."""
+    files = [file for package in PACKAGES for file in (root / package).rglob("*.py")]
+    words = {word for file in files for word in (file.stem, *re.findall(r"\w+", file.read_text()))}
+    paths = "\n".join(f"/{file.relative_to(root).with_suffix('')}/\n/{file.relative_to(root)}/" for file in files)
+
+    def is_there(name: str) -> bool:
+        if f"/{name.strip('/')}/" in paths or (root / name).exists():
+            return True
+        return "/" not in name.replace(".py", "") and all(part in words for part in name.split("."))
+
+    named = dict.fromkeys(word for word in _CODE.findall(page) if _NAMED.fullmatch(word))
+    return [name for name in named if not is_there(name)]
+
+
 def test_every_word_is_where_the_table_says() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
     assert len(rows(page)) > 25
     assert faults(page, ROOT) == []
+
+
+def test_every_name_of_the_text_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert unknown(page, ROOT) == []
+
+
+def test_a_name_that_moved_away_is_found(tmp_path: Path) -> None:
+    (tmp_path / "compiler" / "tma").mkdir(parents=True)
+    (tmp_path / "compiler" / "tma" / "roles.py").write_text("class Role: ...")
+    there = "`roles`, `tma/roles`, `compiler/tma/roles.py`, `roles.Role`, `tma`, `Role`"
+    assert unknown(f"{there}, `tma_roles`, `tma/role`, `roles.Rule`", tmp_path) == [
+        "tma_roles",
+        "tma/role",
+        "roles.Rule",
+    ]
 
 
 @pytest.mark.parametrize(

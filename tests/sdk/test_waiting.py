@@ -36,6 +36,26 @@ def test_a_whole_stream_is_enough() -> None:
     assert (asked_for(service, "events"), asked_for(service, "tuning")) == (1, 0)
 
 
+def test_what_has_changed_is_taken_over_what_was_there() -> None:
+    service = FakeService()
+
+    def changes(request: httpx2.Request) -> None:
+        if request.url.path.endswith("/events"):
+            assert request.url.query == b"changes=true"
+            tuning = next(iter(service.requests))
+            change = 'event: change\ndata: {"state": "running", "phase": "timing", "spent_s": 2.5}\n\n'
+            service.streams = [[event(service._step(tuning, 0)), change, event(service._step(tuning, 2), "end")]]
+
+    service.meddle = changes
+    seen = wait(service)
+    assert [(view.state, view.phase, view.spent_s) for view in seen[:2]] == [
+        ("queued", "", 0.0),
+        ("running", "timing", 2.5),
+    ]
+    assert seen[1].card == seen[0].card
+    assert seen[-1].state == "done"
+
+
 @pytest.mark.parametrize(
     "end", [pytest.param([CUT], id="error"), pytest.param([], id="closed"), pytest.param(["event: pro"], id="half")]
 )

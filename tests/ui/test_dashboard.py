@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Dialog, Page, Route, expect
 
 from service.db import kernels, trials, tunings
 from service.db.models import TuningRow
@@ -16,7 +16,7 @@ from tests.ui.conftest import Service
 EVERY = (
     "/", "/tunings", "/cards", "/fusions/{fusion}", "/kernels/{kernel}", "/kernels/{fake_kernel}", "/tunings/{done}",
     "/tunings/{running}", "/tunings/{queued}", "/tunings/{failed}", "/tunings/{cancelled}", "/tunings/{no_gpu}",
-    "/tunings/{fake}",
+    "/tunings/{fake}", "/docs", "/login",
 )  # fmt: skip
 
 
@@ -105,6 +105,31 @@ def test_a_running_tuning_changes_before_the_readers_eyes(clean: Page, service: 
     clean.on("request", lambda request: asked.append(request.url))
     clean.wait_for_timeout(2500)
     assert [url for url in asked if "/live" in url] == []  # it has ended: nothing is asked for again
+
+
+def test_a_tuning_without_a_gpu_ends_with_its_chart_and_its_texts_up_to_date(clean: Page, service: Service) -> None:
+    """The last change comes while the chart of the one before is still asked for."""
+    with service.database.write() as session:
+        mine = tune(session, service.ids.subject, policy="seen to its end")
+        begin(session, service.ids.subject, mine)
+    clean.goto(f"/tunings/{mine.id}")
+    note = clean.locator("#chart-note")
+    expect(note).to_contain_text("No trial is timed yet.")
+    expect(clean.locator("#chart")).to_be_hidden()
+    held: list[Route] = []
+    clean.route("**/chart.json", lambda route: route.continue_() if held else held.append(route))
+    with service.database.write() as session:
+        trials.record(session, mine.id, trial(service.ids.subject, 0, "compiled"))
+    expect(note).to_contain_text("Nothing is timed yet: these are times that a model of the card predicts")
+    (asked,) = held
+    stale = asked.fetch()
+    with service.database.write() as session:
+        trials.record(session, mine.id, trial(service.ids.subject, 1, "compiled"))
+        tunings.finish(session, mine.id, "done", ended="compiled", note="no GPU")
+    expect(note).to_contain_text("Nothing was timed")
+    expect(note.locator("h2")).to_have_text("Predicted times")
+    asked.fulfill(response=stale)
+    expect(clean.locator("#chart.drawn .scatterlayer .trace").first.locator(".point")).to_have_count(2)
 
 
 def test_what_was_said_to_listeners_is_not_said_again(clean: Page, service: Service) -> None:

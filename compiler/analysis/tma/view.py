@@ -70,7 +70,7 @@ def global_view(graph: IdGraph, t: TensorView, position: int) -> tuple[ViewAxis,
     found: list[ViewAxis] = []
     dense = Size(1)
     held = [i for i, a in enumerate(allocation.axes) if not (a.is_broadcast or a.is_reduction)]
-    for i in reversed([i for i in held if not allocation.axes[i].is_trivial] or held[:1]):
+    for i in reversed(_outermost_first(allocation, [i for i in held if not allocation.axes[i].is_trivial]) or held[:1]):
         axis = allocation.axes[i]
         stride = allocation.strides[i]
         declared = allocation.contiguity[i] if i < len(allocation.contiguity) else None
@@ -83,6 +83,14 @@ def global_view(graph: IdGraph, t: TensorView, position: int) -> tuple[ViewAxis,
         found.append(ViewAxis(graph.group(axis), declared, size))
         dense = size * axis.size
     return tuple(reversed(found))
+
+
+def _outermost_first(allocation: Allocation, held: list[int]) -> list[int]:
+    """Axes in the order of memory: as they stand, or where a binding says how far apart the elements along each lie, by
+    that. An input that repeats along an axis stays as it stands."""
+    strides = {i: allocation.strides[i] for i in held}
+    known = {i: stride for i, stride in strides.items() if stride}
+    return sorted(held, key=lambda i: -known[i]) if len(known) == len(held) else held
 
 
 def _bound_strides(t: TensorView, allocation: Allocation) -> dict[IterDomain, int]:

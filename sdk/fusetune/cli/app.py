@@ -15,14 +15,28 @@ from fusetune.errors import (
     FusetuneError,
     InvalidBinding,
     InvalidFusion,
+    InvalidLock,
+    InvalidPack,
     InvalidRequest,
     ServerRefused,
+    Untrusted,
 )
 from fusetune.kernel import Kernel
+from fusetune.pack import Pack
+from fusetune.packing import build
 from fusetune.store import Store
 from fusetune.wire import fingerprint
 
-_INPUT_FAULTS = (InvalidFusion, InvalidBinding, InvalidRequest, CannotConvert, ServerRefused)
+_INPUT_FAULTS = (
+    InvalidFusion,
+    InvalidBinding,
+    InvalidLock,
+    InvalidPack,
+    InvalidRequest,
+    CannotConvert,
+    ServerRefused,
+    Untrusted,
+)
 
 
 def tune(chosen: argparse.Namespace) -> int:
@@ -84,6 +98,22 @@ def report(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def pack_build(chosen: argparse.Namespace) -> int:
+    """The kernels that a lock names, out of the store, in one file that needs no service; prints its hash."""
+    print(build(chosen.lock, chosen.out, None if chosen.store is None else Store(chosen.store)))
+    return 0
+
+
+def pack_show(chosen: argparse.Namespace) -> int:
+    """What is in a pack, every kernel held against its hash."""
+    pack = Pack.load(chosen.file, sha256=chosen.sha256, trust=chosen.trust)
+    print(pack)
+    for view in pack.kernels():
+        pack.get(view)
+        print(f"{_row(view)}  {view.evidence.correct}, time {view.evidence.time}")
+    return 0
+
+
 def parser() -> argparse.ArgumentParser:
     """All commands."""
     top = argparse.ArgumentParser(prog="fusetune", description="Tuned kernels of fusions, from a fusetune service.")
@@ -109,6 +139,17 @@ def parser() -> argparse.ArgumentParser:
     listing.add_argument("--tunings", action="store_true", help="the tunings of the service instead")
     commands.choices["lower"].add_argument("--text", action="store_true", help="as a person reads it")
     commands.choices["report"].add_argument("--json", action="store_true", help="one JSON list in place of the text")
+    packs = commands.add_parser("pack", help="Kernels in one file.").add_subparsers(required=True, metavar="COMMAND")
+    made = packs.add_parser("build", help=pack_build.__doc__, description=pack_build.__doc__)
+    made.set_defaults(run=pack_build)
+    made.add_argument("--lock", required=True, metavar="FILE", help="a lock: of service ci, or of fusetune.write_lock")
+    made.add_argument("--out", required=True, metavar="FILE", help="where to write it")
+    made.add_argument("--store", metavar="DIR", help="the store that has the kernels")
+    made = packs.add_parser("show", help=pack_show.__doc__, description=pack_show.__doc__)
+    made.set_defaults(run=pack_show)
+    made.add_argument("file", metavar="FILE", help="a pack")
+    made.add_argument("--sha256", metavar="HASH", help="the hash that it must have")
+    made.add_argument("--trust", metavar="KEYS", help="public keys of which one must have signed it")
     return top
 
 

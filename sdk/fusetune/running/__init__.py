@@ -2,10 +2,11 @@
 
 from fusetune.running.ahead import prepare
 from fusetune.running.lock import LockedSource, read_lock
-from fusetune.running.process import default_source, use_lock, use_source, write_lock
+from fusetune.running.packed import PackSource
+from fusetune.running.process import default_source, use_lock, use_pack, use_source, write_lock
 from fusetune.running.source import KernelSource, Search, ServiceSource, wait
 
 __all__ = [
-    "KernelSource", "LockedSource", "Search", "ServiceSource",
-    "default_source", "prepare", "read_lock", "use_lock", "use_source", "wait", "write_lock",
+    "KernelSource", "LockedSource", "PackSource", "Search", "ServiceSource",
+    "default_source", "prepare", "read_lock", "use_lock", "use_pack", "use_source", "wait", "write_lock",
 ]  # fmt: skip

@@ -6,6 +6,7 @@ Another kernel of the same fusion is as right, and may round otherwise: with a l
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 from fusetune.errors import FusetuneError, InvalidLock
@@ -97,15 +98,20 @@ def read_lock(path: str | os.PathLike[str]) -> Lock:
 
 
 def _loaded(pin: LockEntry, store: Store) -> Kernel:
+    return locked_kernel(pin, store)[1]
+
+
+def locked_kernel(pin: LockEntry, store: Store) -> tuple[bytes, Kernel]:
     """The locked kernel, and no other: by the bytes that are named, or by its code and launch. Raises FusetuneError."""
     what = f"kernel {pin.code_hash[:_HASH_CHARS]} for {pin.card.name}"
     data = _bytes_of(pin, store)
     if data is None:
         raise InvalidLock(what, f"{store!r} does not have it: copy the store's folder that the lock was written beside")
-    kernel = Kernel.from_json(data, where=what, origin="store")
+    info = store.view(pin.fingerprint, pin.binding_hash, sha256(data).hexdigest())
+    kernel = Kernel.from_json(data, where=what, info=info, origin="store")
     if strangers := pin.strangers(kernel.artifact):
         raise InvalidLock(what, f"{store!r} has another kernel in its place: {'; '.join(strangers)}")
-    return kernel
+    return data, kernel
 
 
 def _bytes_of(pin: LockEntry, store: Store) -> bytes | None:

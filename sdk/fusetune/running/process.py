@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 from fusetune.environment import Environment
+from fusetune.pack import Pack
 from fusetune.running.lock import LockedSource, lock_of, read_lock
+from fusetune.running.packed import PackSource
 from fusetune.running.source import KernelSource, ServiceSource
 from fusetune.store import Store
 
@@ -30,6 +32,11 @@ def use_source(source: KernelSource | None) -> None:
 def use_lock(path: str | os.PathLike[str], store: Store | None = None) -> None:
     """From now on functions take the kernels of this file alone, out of the store. Raises OSError, InvalidLock."""
     use_source(LockedSource(read_lock(path), store))
+
+
+def use_pack(pack: Pack | str | os.PathLike[str]) -> None:
+    """From now on functions take the kernels of this pack alone. Raises OSError, InvalidPack, Untrusted."""
+    use_source(PackSource(pack if isinstance(pack, Pack) else Pack.load(pack)))
 
 
 def write_lock(path: str | os.PathLike[str], source: KernelSource | None = None) -> int:

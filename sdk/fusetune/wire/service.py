@@ -13,7 +13,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSche
 
 from fusetune.wire.artifact import Evidence, Resources, Time, Wire
 from fusetune.wire.binding import Binding
+from fusetune.wire.checks import Checked
 from fusetune.wire.fusion import Fusion, Seq
+from fusetune.wire.signature import Signature
 from fusetune.wire.timeline import TimelineView
 from fusetune.wire.wanting import WANT_BEST, Distance, Enough, Want
 
@@ -21,7 +23,7 @@ API_VERSION = "v1"
 
 TrialStateName = Literal[
     "illegal", "compile_failed", "compile_timed_out", "wrong_result", "unsupported", "crashed", "timed_out", "pruned",
-    "duplicate", "verified", "measured", "cancelled",
+    "duplicate", "verified", "measured", "compiled", "cancelled",
 ]  # fmt: skip
 """How a trial can end (docs/contracts.md, "Trial states")."""
 
@@ -148,11 +150,12 @@ class KernelView(Wire):
     """A served kernel without its code: GET /v1/kernels/{id} is the whole artifact.
 
     `artifact_sha256` is the hash of exactly those bytes. `stale`: made under other conditions than today's (generator,
-    driver); still right, its time may have changed. `superseded`: a newer search has replaced it. `predicted_us`: what
+    driver, clock limit) and not timed again since; still right, its time may have changed. `checked`: when it was timed
+    again, if it was. `superseded`: a newer search has replaced it. `predicted_us`: what
     a model of the card expects of a kernel that was not timed. `verifier`: the number of the verifier that proved it;
     what an older one has proven is unverified, and proven again before it is served. `refuted`: why it is not, where
     today's verifier has found it wrong. `provisional`: how far it may be from the best, where the search that found
-    it had not ended; null for what a search ended with.
+    it had not ended; null for what a search ended with. `signatures`: of its artifact (`fusetune.wire.signature`).
     """
 
     id: str
@@ -178,11 +181,13 @@ class KernelView(Wire):
     generator: str
     nvrtc: str
     driver: str | None = None
+    checked: Checked | None = None
     stale: bool = False
     stale_reason: str = ""
     superseded: bool = False
     tuning: str | None = None
     created_at: Moment
+    signatures: Seq[Signature] = ()
 
 
 class KernelAnswers(Wire):
@@ -199,10 +204,22 @@ class BestSoFar(Wire):
     candidate: CandidateView
 
 
+class HelperView(Wire):
+    """A worker that has helped with a tuning of another one: kernels that its GPU has measured (`attached`: it has the
+    card), candidates that it has built; `left`: why it helps no more, empty while it does."""
+
+    worker: str
+    attached: bool
+    measured: int = 0
+    built: int = 0
+    left: str = ""
+
+
 class TuningView(Wire):
     """A tuning: its request, how far it is, and how it ended.
 
-    `phase` is a word for people. `trials` counts them by state, `refused` the points of the space by the rule that
+    `phase` is a word for people. `interrupted`: it was begun, and no living worker has it in hand; one that is "queued"
+    was not begun. `trials` counts them by state, `refused` the points of the space by the rule that
     refuses them, `reasons` why each rule does. `timeline` is of its last run. `note` says in plain words what was not
     done, `error` what went wrong if `state` is failed. `kernel` is what it ended with; `first` the one that was served
     before, where somebody wanted that; `tied` are trials that time does not tell from it.
@@ -211,6 +228,7 @@ class TuningView(Wire):
     id: str
     state: TuningState
     phase: str = ""
+    interrupted: bool = False
     fingerprint: str
     binding: str
     name: str | None = None
@@ -235,6 +253,7 @@ class TuningView(Wire):
     note: str = ""
     error: str | None = None
     worker: str | None = None
+    helpers: Seq[HelperView] = ()
     ahead: int = 0
     timeline: TimelineView | None = None
     cancel_requested: bool = False
@@ -459,6 +478,15 @@ class Cards(Wire):
     items: Seq[CardStatus]
 
 
+class PackTaken(Wire):
+    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out."""
+
+    sha256: str
+    kernels: int
+    known: int
+    left: Seq[str] = ()
+
+
 class AuditEntry(Wire):
     """Who did what to what: `subject` is an id, `detail` what belongs to it."""
 
@@ -478,11 +506,13 @@ class AuditEntries(Wire):
 
 
 class Health(Wire):
-    """`ok`, or what is not."""
+    """`ok`, or what is not; "starting" while the service comes up, and `checks` says what it is at. `version` is
+    fusetune's; `generator` is what makes kernels, whose name changes with them alone."""
 
-    status: Literal["ok", "unavailable"]
+    status: Literal["ok", "starting", "unavailable"]
     checks: dict[str, str] = Field(default={})
     version: str = ""
+    generator: str = ""
 
 
 class ProblemItem(Wire):

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from fusetune.wire.service import ACTIVE, BaselineView, CandidateView, TrialStateName, TrialView, TuningView
 from service.dashboard import filters
-from service.dashboard.charts import Figure, Line, best_so_far, improvements
+from service.dashboard.charts import Figure, Line, best_so_far, improvements, predicted
 from service.dashboard.evidence import is_fake
 from service.dashboard.faults import not_found
 from service.dashboard.pages.results import KernelResult, binding_words, results
@@ -24,8 +24,8 @@ from service.views import trial_view, tuning_views
 TRIALS_A_PAGE = 25
 
 _FURTHEST_FIRST: tuple[TrialStateName, ...] = (
-    "measured", "verified", "duplicate", "wrong_result", "crashed", "timed_out", "compile_failed", "compile_timed_out",
-    "unsupported", "illegal", "pruned", "cancelled",
+    "measured", "verified", "compiled", "duplicate", "wrong_result", "crashed", "timed_out", "compile_failed",
+    "compile_timed_out", "unsupported", "illegal", "pruned", "cancelled",
 )  # fmt: skip
 
 
@@ -58,7 +58,7 @@ class TuningPage:
     the trial that this is of, if it is one of this tuning's.
 
     `has_worker`: a living worker serves its card, or compiles for it as one that nobody has. `has_lost_worker`: it
-    runs, by a worker that is not alive.
+    runs, by a worker that is not alive. `predictions` counts the times that a model expects where none was measured.
     """
 
     tuning: TuningView
@@ -67,6 +67,7 @@ class TuningPage:
     trials: list[TrialView]
     matching: int
     improvements: list[tuple[int, float]]
+    predictions: int
     baselines: list[BaselineView]
     rules: list[RuleCount]
     served: KernelResult | None
@@ -122,6 +123,7 @@ def tuning_page(session: Session, id: str, shown: TrialsShown, since: datetime) 
     row = _row(session, id)
     view = tuning_views(session, [row])[0]
     history = trials.history(session, id)
+    expected = [] if history else trials.predictions(session, id)
     rows = overview.trial_page(session, id, shown.order, (shown.page - 1) * TRIALS_A_PAGE, TRIALS_A_PAGE, shown.state)
     kernel = kernels.get(session, row.kernel_id) if row.kernel_id else None
     alive = cards.alive(session, since)
@@ -132,24 +134,31 @@ def tuning_page(session: Session, id: str, shown: TrialsShown, since: datetime) 
         trials=[trial_view(trial) for trial in rows],
         matching=view.trials.get(shown.state, 0) if shown.state else sum(view.trials.values()),
         improvements=improvements(history),
+        predictions=len(expected),
         baselines=_baselines(session, row),
         rules=_rules(session, view),
         served=results(session, [kernel])[0] if kernel else None,
         winner=_winner(kernel, id),
         has_worker=any(row.queue == OTHER_CARDS or worker.card_id == row.card_id for worker in alive),
         has_lost_worker=view.state == "running" and view.worker not in {worker.id for worker in alive},
-        chart_version=_version(history, view),
+        chart_version=_version(history or expected, view),
     )
 
 
 def tuning_chart(session: Session, id: str) -> Figure:
-    """The tuning's measured trials as a figure. Raises PageFault if there is no such tuning."""
+    """The tuning's measured trials as a figure; where nothing was measured, what a model expects.
+
+    Raises PageFault if there is no such tuning.
+    """
     row = _row(session, id)
     view = tuning_views(session, [row])[0]
     kernel = kernels.get(session, row.kernel_id) if row.kernel_id else None
+    last_trial, history = sum(view.trials.values()), trials.history(session, id)
+    if not history:
+        return predicted(trials.predictions(session, id), last_trial, view.floor_us, _winner(kernel, id))
     return best_so_far(
-        trials.history(session, id),
-        last_trial=sum(view.trials.values()),
+        history,
+        last_trial=last_trial,
         floor_us=view.floor_us,
         baselines=[Line(filters.baseline(one.name), one.median_us) for one in _baselines(session, row)],
         winner=_winner(kernel, id),

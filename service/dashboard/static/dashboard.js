@@ -77,6 +77,7 @@
   let figure = null;
   let version = null;
   let asking = false;
+  const RETRY_MS = 2000;
 
   const colourOf = (name) => {
     const probe = document.createElement("span");
@@ -111,18 +112,22 @@
   const updateChart = async () => {
     if (!chart || asking || wanted() === version) return;
     asking = true;
+    const asked = wanted();
     try {
-      const asked = wanted();
       const response = await fetch(chart.dataset.figure);
-      if (!response.ok) return;
-      figure = await response.json();
+      if (response.status >= 500) throw new Error("the service is away");
       version = asked;
-      drawKept();
+      if (response.ok) {
+        figure = await response.json();
+        drawKept();
+      }
     } catch {
-      // The service is away. The next change of the page asks again; what is drawn stays.
+      // The service is away: it is asked again below; what is drawn stays.
     } finally {
       asking = false;
     }
+    // The page may have changed meanwhile, for the last time perhaps; and after a failure nothing else may ask again.
+    if (wanted() !== version) setTimeout(updateChart, version === asked ? 0 : RETRY_MS);
   };
   updateChart();
 

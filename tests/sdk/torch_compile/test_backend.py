@@ -16,7 +16,6 @@ from fusetune.errors import FusetuneWarning, InvalidRequest
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.reporting import report_of
 from tests.sdk.torch_compile.reference_kernels import BrokenKernels, FakeKernels, FixedClock
-from tests.shares import shared
 
 CPU = torch.device("cpu")
 WHOLE: dict[str, Any] = {"least_bytes": 0, "strict": True, "rng": "eager"}
@@ -50,20 +49,17 @@ def a_step(run: Callable[..., Any], module: nn.Module, inputs: tuple[torch.Tenso
     return [x for x in found if x is not None]
 
 
-IN_BF16 = ("llama", "vit", "convnext")
-"""Models that the ordinary run has in bf16, and all others in f32: rotations and gates, attention of pictures, norms of
-channels."""
+ORDINARY = {("llama", "bf16"), ("dit", "f32"), ("unet", "f32"), ("resnet", "f32")}
+"""Rotations and gates, modulated norms, norms of groups, norms of batches; the long run has all in both types."""
 
 _STEPS = [
-    pytest.param(
-        name, dtype, id=f"{name}-{word}", marks=() if (word == "bf16") == (name in IN_BF16) else pytest.mark.long
-    )
+    pytest.param(name, dtype, id=f"{name}-{word}", marks=() if (name, word) in ORDINARY else pytest.mark.long)
     for name in MODELS
     for word, dtype in (("f32", torch.float32), ("bf16", torch.bfloat16))
 ]
 
 
-@pytest.mark.parametrize(("name", "dtype"), shared(_STEPS, 2))
+@pytest.mark.parametrize(("name", "dtype"), _STEPS)
 def test_outputs_and_gradients_are_eagers(name: str, dtype: torch.dtype) -> None:
     seed()
     module, inputs = MODELS[name].make(Setting(CPU, dtype, is_small=True))

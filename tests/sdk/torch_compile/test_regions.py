@@ -90,12 +90,13 @@ def test_regions(fn: Callable[..., object], shapes: list[tuple[int, ...]], expec
 
 def test_a_region_is_no_larger_than_a_fusion_may_be() -> None:
     def many(x: torch.Tensor) -> torch.Tensor:
-        for _ in range(MOST_OPERATORS):
+        for _ in range(MOST_OPERATORS // 2):
             x = torch.relu(x) + 1
         return x
 
     _, regions = propose(traced(many, BIG), say)
-    assert sum(region.operators for region in regions) == 2 * MOST_OPERATORS
+    assert sum(region.operators for region in regions) == MOST_OPERATORS // 2 * 2
+    assert len(regions) >= 3
     assert all(3 * region.operators <= MOST_OPERATORS for region in regions)
 
 

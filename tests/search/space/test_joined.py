@@ -42,9 +42,18 @@ def products(draw: st.DrawFn) -> tuple[tuple[Knob, ...], tuple[Constraint, ...]]
     return knobs, tuple(constraints)
 
 
-@given(products())
-def test_joined_points_are_those_of_enumeration(drawn: tuple[tuple[Knob, ...], tuple[Constraint, ...]]) -> None:
+@given(products(), st.integers(0, 3))
+def test_joined_points_are_those_of_enumeration(
+    drawn: tuple[tuple[Knob, ...], tuple[Constraint, ...]], tables: int
+) -> None:
+    """Constraints whose number is below `tables` are looked up, the others asked of single points."""
     knobs, constraints = drawn
+    arrays = {knob.name: knob.array for knob in knobs}
+
+    def table(number: int) -> NDArray[np.bool_] | None:
+        c = constraints[number]
+        return c.on([arrays[name] for name in c.axes]) if number < tables else None
+
     expected = [
         flat
         for flat, values in enumerate(itertools.product(*(k.values for k in knobs)))
@@ -53,7 +62,7 @@ def test_joined_points_are_those_of_enumeration(drawn: tuple[tuple[Knob, ...], t
             for c in constraints
         )
     ]
-    found = joined(knobs, constraints, allows_of(knobs, constraints))
+    found = joined(knobs, constraints, allows_of(knobs, constraints), table)
     assert found is not None
     assert found.tolist() == expected
 
@@ -61,7 +70,7 @@ def test_joined_points_are_those_of_enumeration(drawn: tuple[tuple[Knob, ...], t
 @pytest.mark.parametrize(("most", "is_told"), [(64, True), (63, False)])
 def test_more_points_than_are_held_are_not_told(most: int, is_told: bool) -> None:
     knobs = tuple(Knob(f"k{i}", (0, 1)) for i in range(6))
-    found = joined(knobs, (), allows_of(knobs, ()), most)
+    found = joined(knobs, (), allows_of(knobs, ()), most=most)
     assert (found is not None) == is_told
     assert found is None or len(found) == prod(len(k.values) for k in knobs)
 

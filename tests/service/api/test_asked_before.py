@@ -153,7 +153,7 @@ def test_what_was_enough_for_one_may_not_be_for_another(service: World) -> None:
 
 def test_nothing_reads_the_fusion_a_second_time(service: World) -> None:
     ended(service)
-    with patch("service.operations.tunings.understand", side_effect=AssertionError):
+    with patch("service.operations.understanding.understand", side_effect=AssertionError):
         assert opened(service, BODY)["state"] == "done"
     with service.db.read() as session:
         assert session.query(TuningRow).count() == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,14 @@ from sqlalchemy.exc import OperationalError
 from starlette.requests import ClientDisconnect
 
 from service.dashboard.pages import tunings as dashboard_tunings
+from service.db.cards import FAKE_CARD
 from service.operations import health
 from service.operations import tunings as operations
 from tests.service.api.test_gate import BEARER, KEY
 from tests.service.api.test_looking import record_trials
 from tests.service.api.test_malformed import check
 from tests.service.api.test_tunings import opened
-from tests.service.api.world import REQUEST, World, world
+from tests.service.api.world import H200, REQUEST, World, world
 
 LIMIT = 2048
 JSON = {"Content-Type": "application/json"}
@@ -268,6 +270,13 @@ def test_metrics_of_what_is_stored(service: World) -> None:
     assert metric(service, 'fusetune_trials{state="measured"}') == 2
     assert metric(service, 'fusetune_workers{attached="true"}') == 1
     assert metric(service, 'fusetune_build_info{generator="fusetune 0.8",policy="graph_rotating_v1"}') == 1
+
+
+def test_a_worker_that_invents_times_has_no_gpu(service: World) -> None:
+    service.worker(attached=True, id="gpu")
+    service.worker(attached=True, card=replace(H200, name=FAKE_CARD), id="rehearsal")
+    assert metric(service, 'fusetune_workers{attached="true"}') == 1
+    assert metric(service, 'fusetune_workers{attached="false"}') == 1
 
 
 def test_two_applications_count_apart(service: World, shared: World) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +12,8 @@ from unittest.mock import patch
 import pytest
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
+import fusetune
+from compiler.generator import GENERATOR
 from service.db.engine import PROMPT_MS, Database
 from service.db.migrate import ensure_ready
 from tests.service.api.world import REQUEST, World, world
@@ -71,3 +74,14 @@ def test_a_postgresql_that_only_reads_takes_no_write(request: pytest.FixtureRequ
                 connection.exec_driver_sql(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
         with Database(url) as db, pytest.raises(SQLAlchemyError, match="read-only"):
             db.prove_writable()
+
+
+def test_there_is_one_version(shared: World) -> None:
+    """What a wheel is called is read from the same line (`tool.hatch.version`)."""
+    project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())
+    path = Path(__file__).parents[3] / project["tool"]["hatch"]["version"]["path"]
+    assert f'VERSION = "{fusetune.__version__}"' in path.read_text().splitlines()
+    assert "version" in project["project"]["dynamic"]
+    told = [shared.client.get(path).json() for path in ("/healthz", "/readyz")]
+    assert [(one["version"], one["generator"]) for one in told] == [(fusetune.__version__, GENERATOR)] * 2
+    assert shared.client.get("/openapi.json").json()["info"]["version"] == fusetune.__version__

@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from docs.generate_api import EXAMPLES, api_page
+from docs.generate_api import api_page
+from service.openapi_examples import EXAMPLES
 from service.problems import KINDS
 from tests.service.api.world import World
 

@@ -19,9 +19,9 @@ from tests.service.api.test_tunings import opened
 from tests.service.api.world import World
 
 
-def events(service: World, id: str, **headers: str) -> list[dict[str, str]]:
+def events(service: World, id: str, query: str = "", **headers: str) -> list[dict[str, str]]:
     """All events until the stream ends."""
-    path = f"/v1/tunings/{id}/events"
+    path = f"/v1/tunings/{id}/events{query}"
     response = service.client.get(path, headers={k.replace("_", "-"): v for k, v in headers.items()})
     assert response.headers["content-type"].startswith("text/event-stream")
     blocks = [block for block in response.text.split("\n\n") if block and not block.startswith(":")]
@@ -61,6 +61,35 @@ def test_a_watcher_sees_each_change_and_the_end(service: World) -> None:
     assert views[2]["trials"]["measured"] == 2
     assert views[3]["note"] == "nothing was found"
     assert len({event["id"] for event in seen}) == 4
+
+
+def test_what_has_changed_is_all_that_is_sent_between_the_first_event_and_the_last(service: World) -> None:
+    id = opened(service)["id"]
+
+    def begin() -> None:
+        with service.db.write() as session:
+            tunings.start(session, id, "w")
+
+    def end() -> None:
+        with service.db.write() as session:
+            tunings.finish(session, id, "done", ended="budget", note="nothing was found")
+
+    thread = in_a_while(service, begin, lambda: record_trials(service, id), end)
+    seen = events(service, id, query="?changes=true")
+    thread.join()
+    assert [event["event"] for event in seen] == ["progress", "change", "change", "end"]
+    first, begun, tried, last = (json.loads(event["data"]) for event in seen)
+    assert set(begun) == {"state", "phase", "worker", "started_at"}
+    assert set(tried) == {"trials", "best"}
+    whole = first | begun | tried
+    assert set(last) == set(whole) == set(TuningView.model_fields)
+    assert {name for name, value in last.items() if whole[name] != value} == {
+        "state",
+        "phase",
+        "ended",
+        "note",
+        "ended_at",
+    }
 
 
 def test_what_has_ended_is_one_event(service: World) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from service.dashboard.charts import MAX_POINTS, Line, best_so_far, improvements, samples
+from service.dashboard.charts import MAX_POINTS, Line, best_so_far, improvements, predicted, samples
 from tests.service.dashboard.seed import Seeded
 
 HISTORIES = st.lists(st.floats(0.1, 1e6), max_size=40).map(lambda times: [(2 * i, us) for i, us in enumerate(times)])
@@ -91,12 +91,27 @@ def test_samples_stand_in_the_order_taken() -> None:
     assert equal["size"] > 0
 
 
-def test_the_service_draws_no_prediction(reader: TestClient, ids: Seeded) -> None:
+def test_the_service_draws_a_prediction_only_where_nothing_is_measured(reader: TestClient, ids: Seeded) -> None:
     measured = reader.get(f"/v1/tunings/{ids.done}/trials?state=measured&limit=200").json()["items"]
     traces = by_name(reader.get(f"/tunings/{ids.done}/chart.json").json())
     assert traces["trial"]["x"] == [trial["number"] for trial in measured]
     assert traces["trial"]["y"] == [trial["median_us"] for trial in measured]
-    assert reader.get(f"/tunings/{ids.no_gpu}/chart.json").json()["data"] == []
+    assert not any("predicted" in name for name in traces)
+    guessed = reader.get(f"/tunings/{ids.no_gpu}/chart.json").json()["data"]
+    assert [trace["name"] for trace in guessed[:2]] == ["trial, predicted", "served kernel, predicted"]
+    assert reader.get(f"/tunings/{ids.queued}/chart.json").json()["data"] == []
     artifact = reader.get(f"/v1/kernels/{ids.kernel}").json()
     drawn = reader.get(f"/kernels/{ids.kernel}/samples.json").json()
     assert drawn["data"][0]["y"] == artifact["timing"]["samples_us"]
+
+
+def test_predictions_are_drawn_as_such() -> None:
+    figure = predicted([(0, 12.0), (2, 9.0)], 5, 6.0, winner=2)
+    points, star, floor = figure["data"]
+    assert (points["name"], points["x"], points["y"]) == ("trial, predicted", [0, 2], [12.0, 9.0])
+    assert (star["name"], star["x"], star["y"]) == ("served kernel, predicted", [2], [9.0])
+    assert floor["name"].startswith("roofline floor, computed")
+    assert all("not measured" in trace["hovertemplate"] for trace in (points, star))
+    assert points["marker"]["symbol"].endswith("-open")
+    assert "predicted, not measured" in figure["layout"]["yaxis"]["title"]["text"]
+    assert predicted([], 5, 6.0)["data"] == []

@@ -123,7 +123,8 @@ def test_two_threads_that_post_the_same_fusion_make_one_row(database: Database) 
         assert len(fusions.page(session, None, 10).rows) == 1
 
 
-def test_processes_that_open_a_fresh_file_and_write_never_find_it_locked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", [2, pytest.param(6, marks=pytest.mark.long)])
+def test_processes_that_open_a_fresh_file_and_write_never_find_it_locked(tmp_path: Path, processes: int) -> None:
     url = f"sqlite:///{tmp_path / 'fusetune.db'}"
     writers = [
         subprocess.Popen(
@@ -133,11 +134,11 @@ def test_processes_that_open_a_fresh_file_and_write_never_find_it_locked(tmp_pat
             stderr=subprocess.PIPE,
             text=True,
         )
-        for number in range(4)
+        for number in range(processes)
     ]
-    assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [("", 0)] * 4
+    assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [("", 0)] * processes
     with Database(url) as database, database.read() as session:
-        assert session.query(AuditRow).where(AuditRow.actor != "first").count() == 4 * 60
+        assert session.query(AuditRow).where(AuditRow.actor != "first").count() == processes * 60
 
 
 def test_threads_that_open_a_fresh_file_at_once_all_get_in(tmp_path: Path) -> None:

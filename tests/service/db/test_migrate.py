@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 
 from service.db import kernels, migrate, trials, tunings
 from service.db.engine import Database, DatabaseFault
-from service.db.models import Base, KernelRow
+from service.db.models import Base, KernelRow, TrialRow
 from tests.service.db.rows import at_once, kernel, opened, posted, tuning
 
 ROOT = Path(__file__).parents[3]
@@ -191,7 +191,8 @@ def test_an_upgrade_waits_for_one_in_another_process(empty: Database) -> None:
     assert migrate.is_current(empty)
 
 
-def test_many_processes_make_a_database_ready(empty_url: str) -> None:
+@pytest.mark.parametrize("processes", [2, pytest.param(5, marks=pytest.mark.long)])
+def test_many_processes_make_a_database_ready(empty_url: str, processes: int) -> None:
     code = "import sys; from service.db import engine, migrate; migrate.ensure_ready(engine.Database(sys.argv[1]))"
     started = [
         subprocess.Popen(
@@ -201,9 +202,9 @@ def test_many_processes_make_a_database_ready(empty_url: str) -> None:
             stderr=subprocess.PIPE,
             text=True,
         )
-        for _ in range(3)
+        for _ in range(processes)
     ]
-    assert [(one.communicate()[1], one.returncode) for one in started] == [("", 0)] * 3
+    assert [(one.communicate()[1], one.returncode) for one in started] == [("", 0)] * processes
     with Database(empty_url) as database:
         assert migrate.is_current(database)
 
@@ -281,6 +282,38 @@ def test_points_have_the_knob_names_of_today(
         step(empty)
         with empty.read() as session:
             assert session.scalar(select(KernelRow.point).where(KernelRow.id == id)) == wanted
+
+
+def test_an_empty_server_is_set_up_only_when_told_to(empty: Database) -> None:
+    """A file is our own; of a server the wrong database may have been named."""
+    if empty.engine.dialect.name == "sqlite":
+        migrate.ensure_there(empty)
+    else:
+        with pytest.raises(DatabaseFault, match=r"has no tables yet. Make them with `python -m service db upgrade`"):
+            migrate.ensure_there(empty)
+        assert migrate.standing(empty) == "empty"
+        migrate.upgrade(empty)
+        migrate.ensure_there(empty)
+    assert migrate.is_current(empty)
+
+
+def test_what_has_a_code_was_compiled_and_not_cancelled(empty: Database) -> None:
+    """0007, there and back: without a code a trial was under way when its search ended."""
+    migrate.upgrade(empty)
+    with empty.write() as session:
+        id = opened(session).id
+        for number, code in enumerate((None, "c" * 64)):
+            found = {"number": number, "scheduler": "flat", "point": {}, "state": "cancelled", "code_hash": code}
+            trials.record(session, id, found)
+
+    def back(db: Database) -> None:
+        migrate.downgrade(db, "0006")
+
+    for step, wanted in ((back, "cancelled"), (migrate.upgrade, "compiled"), (back, "cancelled")):
+        step(empty)
+        with empty.read() as session:
+            states = session.scalars(select(TrialRow.state).order_by(TrialRow.number)).all()
+        assert list(states) == ["cancelled", wanted]
 
 
 def test_a_database_behind_is_not_used(database: Database, later: Path) -> None:

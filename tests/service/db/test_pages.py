@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from service.db import fusions, kernels, tunings
 from service.db.engine import Database
 from service.db.models import FusionRow
-from service.db.pages import BadCursor, Page
+from service.db.pages import BadCursor, Page, cursor_of
 from service.db.types import now
 from tests.service.db.rows import DOCUMENT, digest, kernel, opened, posted
 
@@ -94,3 +97,11 @@ def test_nothing_is_one_empty_page(
 def test_a_cursor_that_no_page_gave_is_refused(database: Database, cursor: str) -> None:
     with database.read() as session, pytest.raises(BadCursor):
         tunings.page(session, cursor, 5)
+
+
+@given(st.datetimes(timezones=st.just(UTC), min_value=datetime(1970, 1, 1)))
+def test_a_cursor_stands_in_an_address_as_it_is(moment: datetime) -> None:
+    cursor = cursor_of(moment, "0" * 32)
+    assert quote(cursor, safe="") == cursor
+    text, _, key = cursor.partition("~")
+    assert (datetime.fromisoformat(text), key) == (moment, "0" * 32)

@@ -13,6 +13,7 @@ from service.db import cards, fusions, tunings
 from service.db.engine import Database
 from service.db.models import TuningRow
 from service.db.types import now
+from service.views import tuning_views
 from tests.service.db.rows import CARD_ID, at_once, digest, opened, posted, tuning
 
 STATES = ("queued", "running", "stopping", "done", "failed", "cancelled")
@@ -191,7 +192,35 @@ def test_what_was_let_go_waits_for_a_worker(database: Database) -> None:
         tunings.start(session, id, "worker", "run")
         tunings.let_go(session, id, "run")
         row = session.get_one(TuningRow, id)
-        assert (row.state, row.phase, row.worker_id) == ("running", "waiting for a worker", None)
+        assert (row.state, row.phase, row.worker_id) == ("running", "interrupted, waiting for a worker", None)
+
+
+@pytest.mark.parametrize(
+    ("silent_s", "stopped", "let_go", "is_left"),
+    [
+        pytest.param(tunings.SILENT_S - 5, False, False, False, id="lives"),
+        pytest.param(tunings.SILENT_S + 5, False, False, True, id="silent"),
+        pytest.param(0, True, False, True, id="took-leave"),
+        pytest.param(0, False, True, True, id="let-go"),
+    ],
+)
+def test_what_was_begun_and_is_left_is_told_from_what_only_waits(
+    database: Database, silent_s: float, stopped: bool, let_go: bool, is_left: bool
+) -> None:
+    with database.write() as session:
+        waits, id = opened(session, "waits"), opened(session).id
+        cards.announce(session, cards.Presence("worker", "host", 1, CARD_ID, attached=True))
+        worker = cards.worker(session, "worker")
+        assert worker is not None
+        worker.heartbeat_at = now() - timedelta(seconds=silent_s)
+        worker.stopped_at = now() if stopped else None
+        tunings.start(session, id, "worker", "run")
+        if let_go:
+            tunings.let_go(session, id, "run")
+        one, other = tuning_views(session, [session.get_one(TuningRow, id), waits])
+    assert (one.state, one.interrupted) == ("running", is_left)
+    assert one.phase == ("interrupted, waiting for a worker" if is_left else "starting")
+    assert (other.state, other.interrupted, other.phase) == ("queued", False, "waiting for a worker")
 
 
 @pytest.mark.parametrize(

@@ -101,12 +101,29 @@ def test_a_ring_between_two_pauses_ends_the_next() -> None:
     assert stop.wait(timeout=0.0) is False
 
 
-def test_rings_that_come_later_end_pauses_one_after_the_other_until_it_is_closed() -> None:
+class CountedWaker(Waker):
+    rung = 0
+
+    def ring(self) -> None:
+        self.rung += 1
+        super().ring()
+
+
+def test_every_moment_of_rings_that_come_later_rings() -> None:
+    waker = CountedWaker([threading.Event()])
+    before = set(threading.enumerate())
+    waker.ring_later([0.0, 0.001, 0.0])
+    for thread in set(threading.enumerate()) - before:
+        thread.join(DEADLINE_S)
+    assert waker.rung == 3
+
+
+def test_rings_that_come_later_end_pauses_until_it_is_closed() -> None:
     stop = threading.Event()
     waker = Waker([stop])
     assert stop.wait(timeout=0.0) is False
-    waker.ring_later([0.0, 0.001])
-    for _ in range(2):
+    for seconds in (0.0, 0.001):
+        waker.ring_later([seconds])
         begun = time.monotonic()
         assert stop.wait(timeout=DEADLINE_S) is False
         assert time.monotonic() - begun < DEADLINE_S

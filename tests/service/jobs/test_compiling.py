@@ -78,7 +78,7 @@ def test_without_a_gpu_the_best_predicted_kernels_are_proven_and_one_is_served(
     assert (row.state, row.ended, row.error) == ("done", "emulated", None)
     found = compiling.site.trials(tuning_id)
     right = [trial for trial in found if trial.state is TrialState.VERIFIED]
-    left = [trial for trial in found if trial.state is TrialState.CANCELLED]
+    left = [trial for trial in found if trial.state is TrialState.COMPILED]
     assert (len(right), len(left)) == (2, 1)
     predicted = [trial.predicted_us or 0.0 for trial in right]
     assert max(predicted) <= min(trial.predicted_us or 0.0 for trial in left)
@@ -117,7 +117,7 @@ def test_what_the_emulator_finds_wrong_is_not_served(compiling: Compiling, monke
     assert (row.state, row.ended, row.kernel_id) == ("done", "compiled", None)
     wrong, undone = sorted(compiling.site.trials(tuning_id), key=lambda t: t.state, reverse=True)
     assert (wrong.state, wrong.reason) == (TrialState.WRONG_RESULT, "in the emulator: race")
-    assert undone.state is TrialState.CANCELLED
+    assert undone.state is TrialState.COMPILED
     assert undone.reason == f"compiled for {H200.card.name}; Emulating `x` is not supported yet."
     assert row.note.startswith("Nothing was verified or timed: no GPU is attached. 2 kernels compiled for the ")
     assert "; 1 gave a wrong result there. " in row.note
@@ -172,7 +172,7 @@ def test_proving_goes_on_where_it_was_stopped(compiling: Compiling, monkeypatch:
     with pytest.raises(WorkerStopping):
         compiling.run(tuning_id, wanted=2)
     first = compiling.site.trials(tuning_id)
-    assert sorted(trial.state for trial in first) == [TrialState.CANCELLED, TrialState.VERIFIED]
+    assert sorted(trial.state for trial in first) == [TrialState.COMPILED, TrialState.VERIFIED]
     monkeypatch.setattr(Prover, "prove", prove)
     compiling.stopping.clear()
     row = compiling.run(tuning_id, wanted=2)

@@ -6,11 +6,13 @@ import hashlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
+from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Verification
 from fusetune.wire.service import Accept
 from search.measure.device import EAGER, Baseline, CardFacts, Effort, MeasureResult
@@ -19,11 +21,12 @@ from search.proof.emulated import check
 from search.tuning.attached import Attached, Detached
 from search.tuning.trial import TrialState
 from search.tuning.tuner import SearchOutcome
-from service.db import deletion, kernels, tunings
+from service.db import deletion, kernels, signatures, tunings
 from service.db.models import ArtifactRow, AuditRow, DeletedKernelRow, KernelRow, TuningRow
 from service.jobs import preparing, proving
 from service.jobs.tuning import TuningJobs
 from service.operations.kernels import answer
+from service.signing import Signer
 from tests.service.jobs.benches import CANDIDATE, H200, timing, winner
 from tests.service.jobs.sites import FAKE_CARD, Site
 
@@ -156,6 +159,18 @@ def test_a_right_kernel_is_served_with_its_fresh_proof_and_nothing_is_searched(b
     assert (again.median_us, again.driver) == (9.0, FACTS.driver)
     assert (artifact.verification, artifact.timing) == (right(9.0).verification, timing(9.0))
     assert (artifact.cubin, artifact.ptx) == (proven.cubin, proven.ptx)
+
+
+def test_what_a_worker_publishes_is_signed_with_its_key(bench: Bench, known: KernelRow, tmp_path: Path) -> None:
+    signer = Signer.create(tmp_path / "key.pem")
+    tuning_id = bench.site.post(hand_over=False)
+    gpu = Attached(Device(right(9.0)), FACTS, FAKE_CARD, ())
+    TuningJobs(bench.site.db, gpu, "w0", threading.Event(), signer=signer).run(tuning_id)
+    row, _ = stored_of(bench.site, bench.site.tuning(tuning_id).kernel_id)
+    with bench.site.db.read() as session:
+        content = kernels.artifact(session, row.artifact_sha256)
+        signed = signatures.of(session, [row.artifact_sha256])[row.artifact_sha256]
+    Trust.of(signer.public).check_kernel("k", content, signed)
 
 
 def test_a_kernel_that_is_deleted_while_it_is_proven_again_is_not_served(

@@ -1,0 +1,40 @@
+"""A pack of what a lock names, out of a store."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+from fusetune.errors import InvalidLock
+from fusetune.running.lock import locked_kernel, read_lock
+from fusetune.store import Store
+from fusetune.wire.pack import PackWriter
+
+
+def build(lock: str | os.PathLike[str], out: str | os.PathLike[str], store: Store | None = None) -> str:
+    """Writes the kernels of a lock, one of `service ci` or of `fusetune.write_lock`, into a pack; returns its hash.
+
+    They come from the store, with what was known of them there. Raises OSError, InvalidLock for a lock that is none or
+    that names what the store has not, and what a kernel that cannot be used raises.
+    """
+    found = read_lock(lock)
+    if not found.kernels:
+        raise InvalidLock(str(lock), "it names no kernel")
+    held = store if store is not None else Store()
+    pack = PackWriter()
+    for entry in found.kernels:
+        what = f"kernel {entry.code_hash[:12]} for {entry.card.name}"
+        data, _ = locked_kernel(entry, held)
+        view = held.view(entry.fingerprint, entry.binding_hash, sha256(data).hexdigest())
+        if view is None:
+            raise InvalidLock(what, f"{held!r} has its code, and not what was known of it: fetch it from its service")
+        pack.add(view, data, entry.binding)
+    target = Path(out)
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(pack.content())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+    return pack.sha256

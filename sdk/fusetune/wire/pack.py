@@ -1,0 +1,206 @@
+"""`fusetune.pack/1`: kernels with their evidence in one file, which needs no service, no compiler and no network.
+
+A ZIP archive. `pack.json` lists every other member with the SHA-256 of its bytes, so that the hash of `pack.json`
+itself names all of the content: it is the pack's. Equal contents give equal files.
+
+pack.json                    the manifest
+kernels/<sha256>.json        an artifact, `fusetune.kernel/1`, byte for byte
+fusions/<fingerprint>.json   a fusion, canonical
+history/<tuning>.json        trials of a tuning, T4
+signatures.json              signatures of the manifest, the one member that it does not list
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from fusetune.wire.artifact import Wire
+from fusetune.wire.binding import Binding
+from fusetune.wire.fusion import Seq
+from fusetune.wire.service import Hash, KernelView
+from fusetune.wire.signature import Signature
+
+MANIFEST = "pack.json"
+SIGNATURES = "signatures.json"
+
+MOST_BYTES = 1024 * 1024 * 1024
+"""Of all members of one pack, unpacked: twenty thousand kernels of 50 KB."""
+
+_MOMENT = (1980, 1, 1, 0, 0, 0)
+"""When every member was written, as ZIP tells it: the earliest that it can say."""
+
+
+class UnusablePack(ValueError):
+    """A file that is no pack, or not a whole one; the message names the member."""
+
+
+class PackedKernel(Wire):
+    """A kernel as the service that packed it knew it, and the sizes that it is for, where they are known."""
+
+    view: KernelView
+    binding: Binding | None = None
+
+
+class PackManifest(Wire):
+    """What is in a pack. `members`: the SHA-256 of each member's bytes, by name."""
+
+    format: Literal["fusetune.pack/1"] = "fusetune.pack/1"
+    kernels: Seq[PackedKernel] = ()
+    members: Mapping[Annotated[str, Field(min_length=1, max_length=200)], Hash] = {}
+
+
+def kernel_member(artifact_sha256: str) -> str:
+    """Where an artifact is."""
+    return f"kernels/{artifact_sha256}.json"
+
+
+def fusion_member(fingerprint: str) -> str:
+    """Where a fusion is."""
+    return f"fusions/{fingerprint}.json"
+
+
+def history_member(tuning: str) -> str:
+    """Where the trials of a tuning are."""
+    return f"history/{tuning}.json"
+
+
+def pack_bytes(pack_sha256: str) -> bytes:
+    """What a signature of a pack is over: the hash of its manifest, and that it is one of a pack."""
+    return f"fusetune.pack/1 sha256 {pack_sha256}".encode()
+
+
+class PackWriter:
+    """Gathers what goes into a pack; `sign` and `content` come last."""
+
+    def __init__(self) -> None:
+        self._kernels: dict[tuple[str, str, str, str], PackedKernel] = {}
+        self._members: dict[str, bytes] = {}
+        self._signatures: tuple[Signature, ...] = ()
+
+    def add(self, view: KernelView, artifact: bytes, binding: Binding | None = None) -> None:
+        """A kernel. Raises ValueError for bytes that are not the ones that `view` names."""
+        if sha256(artifact).hexdigest() != view.artifact_sha256:
+            raise ValueError(f"the artifact is not the one of kernel {view.id}: its sha256 differs")
+        key = (view.fingerprint, view.binding, view.card.id, view.artifact_sha256)
+        self._kernels[key] = PackedKernel(view=view, binding=binding)
+        self._members[kernel_member(view.artifact_sha256)] = artifact
+
+    def add_document(self, member: str, document: Mapping[str, Any]) -> None:
+        """A fusion or a history."""
+        self._members[member] = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+    @property
+    def manifest(self) -> bytes:
+        """The bytes of `pack.json`."""
+        found = PackManifest(
+            kernels=tuple(self._kernels[key] for key in sorted(self._kernels)),
+            members={name: sha256(self._members[name]).hexdigest() for name in sorted(self._members)},
+        )
+        data = found.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+    @property
+    def sha256(self) -> str:
+        """The pack's hash."""
+        return sha256(self.manifest).hexdigest()
+
+    def sign(self, signatures: Iterable[Signature]) -> None:
+        """Signatures of `pack_bytes(self.sha256)`; nothing is added after them."""
+        self._signatures = tuple(signatures)
+
+    def content(self) -> bytes:
+        """The file."""
+        members = {MANIFEST: self.manifest, **{name: self._members[name] for name in sorted(self._members)}}
+        if self._signatures:
+            members[SIGNATURES] = _SIGNATURES.dump_json(self._signatures)
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, data in members.items():
+                archive.writestr(zipfile.ZipInfo(name, _MOMENT), data, zipfile.ZIP_DEFLATED)
+        return file.getvalue()
+
+
+_SIGNATURES = TypeAdapter(tuple[Signature, ...])
+
+
+class PackFile:
+    """A pack that is read, member by member; each is held against its hash when it is. Raises UnusablePack, OSError."""
+
+    def __init__(self, source: Path | bytes) -> None:
+        try:
+            self._archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+            raise UnusablePack(f"it is no ZIP archive ({error})") from None
+        names = [info.filename for info in self._archive.infolist()]
+        if len(set(names)) != len(names):
+            raise UnusablePack("a member is there twice")
+        if sum(info.file_size for info in self._archive.infolist()) > MOST_BYTES:
+            raise UnusablePack(f"it holds more than {MOST_BYTES // 2**20} MiB")
+        text = self._read(MANIFEST)
+        self.sha256 = sha256(text).hexdigest()
+        try:
+            self.manifest = PackManifest.model_validate_json(text)
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            place = ".".join(map(str, fault["loc"])) or "it"
+            raise UnusablePack(f"{MANIFEST}: {place}: {fault['msg']}") from None
+        unlisted = set(names) - {MANIFEST, SIGNATURES} - set(self.manifest.members)
+        missing = set(self.manifest.members) - set(names)
+        if unlisted or missing:
+            what, name = ("is not listed", min(unlisted)) if unlisted else ("is missing", min(missing))
+            raise UnusablePack(f"{name} {what}")
+        for one in self.manifest.kernels:
+            member = kernel_member(one.view.artifact_sha256)
+            if self.manifest.members.get(member) != one.view.artifact_sha256:
+                raise UnusablePack(f"{member}: the manifest names other bytes for kernel {one.view.id}")
+
+    def close(self) -> None:
+        """Gives the file back."""
+        self._archive.close()
+
+    @property
+    def signatures(self) -> tuple[Signature, ...]:
+        """Of the manifest."""
+        if SIGNATURES not in self._archive.namelist():
+            return ()
+        try:
+            return _SIGNATURES.validate_json(self._read(SIGNATURES))
+        except ValidationError:
+            raise UnusablePack(f"{SIGNATURES}: it is no list of signatures") from None
+
+    def member(self, name: str) -> bytes:
+        """The bytes of a listed member, which are what the manifest says."""
+        data = self._read(name)
+        if sha256(data).hexdigest() != self.manifest.members[name]:
+            raise UnusablePack(f"{name}: its sha256 is not the one that the manifest names")
+        return data
+
+    def _read(self, name: str) -> bytes:
+        try:
+            with self._archive.open(name) as file:
+                return file.read()
+        except KeyError:
+            raise UnusablePack(f"it has no {name}") from None
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+            raise UnusablePack(f"{name}: it is damaged ({error})") from None
+
+
+def with_signatures(content: bytes, signatures: Iterable[Signature]) -> bytes:
+    """The same pack, signed by these alone; members stay as they are."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for info in before.infolist():
+            if info.filename != SIGNATURES:
+                archive.writestr(zipfile.ZipInfo(info.filename, _MOMENT), before.read(info), zipfile.ZIP_DEFLATED)
+        data = _SIGNATURES.dump_json(tuple(signatures))
+        archive.writestr(zipfile.ZipInfo(SIGNATURES, _MOMENT), data, zipfile.ZIP_DEFLATED)
+    return out.getvalue()

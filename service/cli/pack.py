@@ -1,0 +1,98 @@
+"""`pack`: kernels of the database in one file; taken in from one; signed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from compiler.errors import UnknownCard
+from compiler.faults import UsageFault, reporting
+from fusetune.wire.pack import PackFile, UnusablePack, pack_bytes, with_signatures
+from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults
+from service.cli.given import actor
+from service.db import kernels, migrate
+from service.operations import packs
+from service.operations.cards import stored_ids
+from service.operations.errors import OperationRefused
+from service.signing import Signer, UnusableKey
+
+pack = typer.Typer(help="Kernels in one file: export them, import them, sign them.", no_args_is_help=True)
+
+PackName = Annotated[Path, typer.Argument(help="A pack.", metavar="FILE")]
+
+
+@pack.command()
+@reporting(OperationRefused, UnknownCard, UnusableKey, kernels.DamagedArtifact, OSError)
+@reports_faults
+def export(
+    out: Annotated[Path, typer.Option(help="Where to write it.", metavar="FILE")],
+    fingerprint: Annotated[
+        list[str] | None, typer.Option(help="Of this fusion; repeat it. Default: of all.", metavar="FINGERPRINT")
+    ] = None,
+    card: Annotated[str | None, typer.Option(help="For this card. Default: for all.", metavar="NAME")] = None,
+    history: Annotated[bool, typer.Option("--history", help="With all trials of the tunings that found them.")] = False,
+    key: Annotated[Path | None, typer.Option(help="Private key to sign the pack with.", metavar="FILE")] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write the kernels that are served into a pack, and print its hash."""
+    signer = None if key is None else Signer.load(key)
+    with database_of(database_url, data_dir) as database:
+        migrate.ensure_ready(database)
+        with database.read() as session:
+            ids = None if card is None else stored_ids(session, card)
+            made = packs.written(session, fingerprint or (), ids, history=history)
+    if signer is not None:
+        made.sign([signer.signature(pack_bytes(made.sha256))])
+    _write(out, made.content())
+    typer.echo(made.sha256)
+
+
+@pack.command("import")
+@reporting(UnusablePack, OSError)
+@reports_faults
+def import_pack(
+    file: PackName,
+    sha256: Annotated[str | None, typer.Option(help="The hash that the pack must have.", metavar="HASH")] = None,
+    database_url: DatabaseUrl = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Take the kernels of a pack in, all or, if it contradicts itself, none. Its evidence is believed."""
+    with database_of(database_url, data_dir, must_exist=False) as database:
+        migrate.ensure_ready(database)
+        found = PackFile(file)
+        if sha256 is not None and found.sha256 != sha256:
+            raise UsageFault(f"{file}: its sha256 is {found.sha256}, expected {sha256}. Nothing was taken.")
+        with database.write() as session:
+            taken = packs.take_in(session, found, actor())
+    for line in taken.left:
+        typer.echo(f"left out {line}", err=True)
+    typer.echo(f"{taken.kernels} kernels were taken in, {taken.known} were known, {len(taken.left)} left out.")
+
+
+@pack.command()
+@reporting(UnusablePack, UnusableKey, OSError)
+def sign(file: PackName, key: Annotated[Path, typer.Option(help="Private key to sign with.", metavar="FILE")]) -> None:
+    """Sign a pack, beside who has signed it before. Its hash stays."""
+    signer = Signer.load(key)
+    found = PackFile(file)
+    for member in found.manifest.members:
+        found.member(member)  # nobody signs what is damaged
+    others = [one for one in found.signatures if one.key != signer.key]
+    content = with_signatures(file.read_bytes(), [*others, signer.signature(pack_bytes(found.sha256))])
+    found.close()
+    _write(file, content)
+    typer.echo(f"{found.sha256} is signed by {signer.public}.")
+
+
+def _write(target: Path, content: bytes) -> None:
+    """A reader never sees half of it. Raises OSError."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(content)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,195 @@
+"""Packs go out of one service and into another, all or nothing; a deleted kernel does not come back with one."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select
+from typer.testing import CliRunner
+
+from fusetune.pack import Pack
+from fusetune.signing import Trust
+from fusetune.wire.artifact import VERIFIER, Timing, Verification
+from fusetune.wire.pack import PackFile, PackWriter, pack_bytes
+from service.cli.pack import pack as command
+from service.db import kernels
+from service.db.models import AuditRow, FusionRow, KernelRow
+from service.signing import Signer
+from tests.service.api.test_deleting import looked_up
+from tests.service.api.test_malformed import check
+from tests.service.api.world import World, artifact_document, world
+
+PROOF = Verification(
+    device="NVIDIA H200", input_sets=("random",), max_error=0, tolerance=0, deterministic=True, verifier=VERIFIER
+)
+
+
+@pytest.fixture
+def sites(tmp_path: Path) -> Iterator[list[World]]:
+    with ExitStack() as stack:
+        found = []
+        for name in ("one", "other"):
+            (tmp_path / name).mkdir()
+            found.append(stack.enter_context(world(tmp_path / name)))
+        yield found
+
+
+def proven(service: World, source: str = "// kernel", median_us: float = 10.0) -> KernelRow:
+    """A kernel whose artifact has its proof and its time, as a worker leaves it."""
+    timing = Timing(policy="p", card="NVIDIA H200", median_us=median_us, p10_us=4, p90_us=11, samples_us=(median_us,))
+    document = artifact_document(source).model_copy(update={"verification": PROOF, "timing": timing})
+    content = document.model_dump_json().encode()
+    with service.db.write() as session:
+        sha256 = kernels.put_artifact(session, content)
+    return service.kernel(median_us=median_us, artifact_sha256=sha256, id=kernels.kernel_id(sha256))
+
+
+def send(service: World, content: bytes) -> Any:
+    return service.client.post("/v1/pack", content=content, headers={"Content-Type": "application/zip"})
+
+
+def test_a_pack_goes_from_one_service_to_another(sites: list[World], tmp_path: Path) -> None:
+    one, other = sites
+    row = proven(one)
+    found = one.client.get("/v1/pack")
+    assert (found.status_code, found.headers["content-type"]) == (200, "application/zip")
+    assert one.client.get("/v1/pack").content == found.content
+    told = send(other, found.content)
+    sha256 = PackFile(found.content).sha256
+    assert told.json() == {"sha256": sha256, "kernels": 1, "known": 0, "left": []}
+    answer = looked_up(other, row)
+    assert (answer["id"], answer["median_us"], answer["evidence"]) == (row.id, 10.0, looked_up(one, row)["evidence"])
+    path = f"/v1/kernels/{row.id}"
+    assert other.client.get(path).content == one.client.get(path).content
+    assert send(other, found.content).json()["known"] == 1
+    (tmp_path / "p.ftpack").write_bytes(found.content)
+    (view,) = Pack.load(tmp_path / "p.ftpack", sha256=sha256).kernels()
+    assert view.id == row.id
+    with other.db.read() as session:
+        actions = session.scalars(select(AuditRow.action).order_by(AuditRow.id)).all()
+    assert actions == ["kernel.imported", "pack.imported", "pack.imported"]
+
+
+def test_a_kernel_that_was_deleted_here_is_left_out(sites: list[World]) -> None:
+    one, other = sites
+    row = proven(one)
+    content = one.client.get("/v1/pack").content
+    send(other, content)
+    other.client.delete(f"/v1/kernels/{row.id}")
+    assert send(other, content).json()["left"] == [f"{row.id}: it was deleted here"]
+    assert looked_up(other, row) is None
+    assert other.client.get(f"/v1/kernels/{row.id}").status_code == 410
+
+
+def test_a_better_kernel_stays(sites: list[World]) -> None:
+    one, other = sites
+    slow = proven(one)
+    fast = proven(other, "// faster", 5.0)
+    send(other, one.client.get("/v1/pack").content)
+    assert looked_up(other, slow)["id"] == fast.id
+    assert send(one, other.client.get("/v1/pack").content).json()["kernels"] == 1
+    assert looked_up(one, slow)["id"] == fast.id
+
+
+def rewritten(content: bytes, **lie: Any) -> bytes:
+    """The pack with other claims about its kernel, whole in itself."""
+    before, pack = PackFile(content), PackWriter()
+    (packed,) = before.manifest.kernels
+    fields = json.loads(packed.view.model_dump_json())
+    view = type(packed.view).model_validate_json(json.dumps({**fields, **lie}))
+    pack.add(view, before.member(f"kernels/{view.artifact_sha256}.json"), packed.binding)
+    for name in before.manifest.members:
+        if name.startswith("fusions/"):
+            pack.add_document(name, json.loads(before.member(name)))
+    return pack.content()
+
+
+def damaged(content: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(out, "w") as after:
+        for name in before.namelist():
+            after.writestr(name, before.read(name).replace(b"// kernel", b"// lernel"))
+    return out.getvalue()
+
+
+EMULATED = {"correct": "verified_emulated", "time": "measured"}
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param(lambda c: b"hello", "no ZIP archive", id="no-pack"),
+        pytest.param(lambda c: b"", "no ZIP archive", id="nothing"),
+        pytest.param(damaged, "its sha256 is not the one", id="damaged"),
+        pytest.param(lambda c: rewritten(c, median_us=0.001), "timing", id="another-time"),
+        pytest.param(lambda c: rewritten(c, verifier=VERIFIER + 1), "verification", id="another-verifier"),
+        pytest.param(lambda c: rewritten(c, evidence=EMULATED), "evidence", id="evidence"),
+        pytest.param(lambda c: rewritten(c, id="0" * 32), "id", id="another-id"),
+        pytest.param(lambda c: rewritten(c, binding="0" * 64), "binding", id="another-binding"),
+        pytest.param(lambda c: rewritten(c, card={**_card(c), "power_w": 1}), "its card has the id", id="another-card"),
+    ],
+)
+def test_a_pack_that_contradicts_itself_is_refused_whole(sites: list[World], change: Any, why: str) -> None:
+    one, other = sites
+    proven(one)
+    refused = send(other, change(one.client.get("/v1/pack").content))
+    check(refused, 422, "unusable-pack")
+    assert why in refused.json()["detail"]
+    with other.db.read() as session:
+        assert session.scalar(select(func.count()).select_from(FusionRow)) == 0
+
+
+def _card(content: bytes) -> dict[str, Any]:
+    card: dict[str, Any] = json.loads(PackFile(content).manifest.kernels[0].view.card.model_dump_json())
+    return card
+
+
+def test_what_is_not_proven_today_is_left_out(sites: list[World]) -> None:
+    one, other = sites
+    row = proven(one)
+    content = rewritten(one.client.get("/v1/pack").content, verifier=VERIFIER - 1)
+    assert send(other, content).json() == {
+        "sha256": PackFile(content).sha256, "kernels": 0, "known": 0,
+        "left": [f"{row.id}: verifier {VERIFIER - 1} proved it, which could pass a wrong one"],
+    }  # fmt: skip
+
+
+def test_a_pack_of_nothing(sites: list[World]) -> None:
+    one, _ = sites
+    check(one.client.get("/v1/pack"), 404, "not-found")
+    check(one.client.get("/v1/pack?card=no-such"), 422, "unknown-card")
+    check(one.client.get("/v1/pack?fingerprint=x"), 422, "invalid-request")
+
+
+def test_from_the_command_line(sites: list[World], tmp_path: Path) -> None:
+    one, other = sites
+    row = proven(one)
+    key, out = Signer.create(tmp_path / "key.pem"), tmp_path / "p.ftpack"
+
+    def run(*words: object) -> Any:
+        return CliRunner().invoke(command, [str(word) for word in words])
+
+    here, there = ("--data-dir", tmp_path / "one"), ("--data-dir", tmp_path / "other")
+    made = run("export", "--out", out, "--key", tmp_path / "key.pem", "--fingerprint", row.fingerprint, *here)
+    sha256 = made.stdout.strip()
+    assert Pack.load(out, sha256=sha256, trust=key.public).kernels()[0].id == row.id
+    second = Signer.create(tmp_path / "second.pem")
+    assert run("sign", out, "--key", tmp_path / "second.pem").exit_code == 0
+    for one_key in (key, second):
+        Trust.of(one_key.public).check("p", pack_bytes(sha256), PackFile(out).signatures)
+    refused = run("import", out, "--sha256", "0" * 64, *there)
+    assert (refused.exit_code, "Nothing was taken" in refused.stderr) == (2, True)
+    taken = run("import", out, "--sha256", sha256, *there)
+    assert taken.stdout == "1 kernels were taken in, 0 were known, 0 left out.\n"
+    assert looked_up(other, row)["id"] == row.id
+    assert run("export", "--out", out, "--card", "no-such", *here).exit_code == 2
+    assert run("export", "--out", out, "--fingerprint", "0" * 64, *here).exit_code == 2
+    assert run("import", tmp_path / "key.pem", *there).exit_code == 2
+    assert run("import", tmp_path / "nothing", *there).exit_code == 2
