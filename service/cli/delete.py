@@ -31,7 +31,7 @@ def kernel(
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Delete a kernel with its code. It is not served again, even if a search finds it again; its trial stays."""
+    """Delete a kernel with its code. It is not served again, unless a search finds it that is asked for after this."""
     with _database(database_url, data_dir) as database:
         _ask(yes, f"kernel {kernel_id:.64}")
         with database.write() as session:

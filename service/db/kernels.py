@@ -15,7 +15,7 @@ from sqlalchemy.types import TypeEngine
 
 from fusetune.wire.artifact import VERIFIER, is_proven_today
 from service.db import trials
-from service.db.models import ArtifactRow, BaselineRow, BindingRow, DeletedKernelRow, KernelRow
+from service.db.models import ArtifactRow, BaselineRow, BindingRow, DeletedKernelRow, KernelRow, TuningRow
 from service.db.once import find_or_add
 from service.db.pages import Page, after, cursor_of
 from service.db.types import now
@@ -113,14 +113,17 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     changes nothing, but that it is no longer provisional once a search has ended with it.
 
     Raises ValueError for an unverified kernel, NoResultFound if its binding was never posted, DeletedKernel for one
-    that was deleted: it does not come back by being found again.
+    that was deleted: it comes back only where somebody has asked for a search after that, which found it again.
     """
     if row.correct == "unverified":
         raise ValueError(f"kernel {row.id} is unverified. Verify it first: it would be served.")
     key = (row.fingerprint, row.binding, row.card_id, row.policy)
     take_turn(session, key)
-    if session.get(DeletedKernelRow, row.id) is not None:
-        raise DeletedKernel(row.id)
+    gone = session.get(DeletedKernelRow, row.id)
+    if gone is not None:
+        if not _is_asked_for_since(session, row, gone.deleted_at):
+            raise DeletedKernel(row.id)
+        session.delete(gone)
     before = current(session, key)
     known = session.get(KernelRow, row.id)
     if known is not None:
@@ -136,6 +139,12 @@ def publish(session: Session, row: KernelRow, *, replace_slower_only: bool = Tru
     session.add(row)
     session.flush()
     return row if row.superseded_at is None or before is None else before
+
+
+def _is_asked_for_since(session: Session, row: KernelRow, moment: datetime) -> bool:
+    """Whether the search that found the kernel was asked for after that moment."""
+    tuning = None if row.tuning_id is None else session.get(TuningRow, row.tuning_id)
+    return tuning is not None and tuning.created_at > moment
 
 
 def take_turn(session: Session, key: Key) -> None:

@@ -362,7 +362,7 @@ class KernelRow(Base):
 
 
 class DeletedKernelRow(Base):
-    """A kernel that somebody has deleted: whatever comes under its id again is not taken."""
+    """A kernel that somebody has deleted. It comes back only by a search that was asked for after that."""
 
     __tablename__ = "deleted_kernels"
 

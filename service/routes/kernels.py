@@ -108,7 +108,9 @@ def takes_gzip(accept_encoding: str) -> bool:
 
 @router.delete("/{kernel_id}", status_code=204, responses=problems(NOT_FOUND, GONE))
 def delete_kernel(kernel_id: str, context: Ctx, actor: Actor) -> Response:
-    """Delete a kernel with its code: it is not served again, even if a search finds it again. Its trial stays."""
+    """Delete a kernel with its code: it is not served again, unless a search finds it that is asked for after this.
+    Its trial stays.
+    """
     kernels.delete(context, kernel_id, actor)
     return Response(status_code=204)
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
-from service.db import kernels, retention
+from service.db import kernels, retention, tunings
 from service.db.models import ArtifactRow, AuditRow, Base, KernelRow, TuningRow
 from service.db.types import now
 from tests.service.api.test_again import BODY, ask, warm
-from tests.service.api.world import World, store_kernel, world
+from tests.service.api.world import REQUEST, World, store_kernel, world
 
 
 def served_by(service: World, row: KernelRow) -> list[int]:
@@ -65,6 +65,20 @@ def test_a_deleted_kernel_does_not_come_back_by_being_found_again(service: World
     assert looked_up(service, row) is None
     other = service.kernel(source="// another")
     assert looked_up(service, row)["id"] == other.id
+
+
+def test_a_deleted_kernel_comes_back_by_a_search_that_is_asked_for_since(service: World) -> None:
+    before = service.client.post("/v1/tunings", json=REQUEST).json()["id"]
+    row = service.kernel(tuning_id=before)
+    service.client.delete(f"/v1/kernels/{row.id}")
+    with pytest.raises(kernels.DeletedKernel):
+        service.kernel(tuning_id=before)
+    with service.db.write() as session:
+        tunings.finish(session, before, "done", ended="budget", note="")
+    since = service.client.post("/v1/tunings", json={**REQUEST, "refresh": True}).json()["id"]
+    assert service.kernel(tuning_id=since).id == row.id
+    assert looked_up(service, row)["id"] == row.id
+    assert service.client.get(f"/v1/kernels/{row.id}").status_code == 200
 
 
 def test_the_kernel_before_does_not_answer_in_its_place(service: World) -> None:
