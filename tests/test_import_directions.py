@@ -203,7 +203,18 @@ TABLE: dict[str, Row] = {
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
     "service.jobs.bell": Row(others=("sqlalchemy",)),
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
-    "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
+    "service.ci": Row(
+        ours=(
+            "service.ci",
+            "service.signing",
+            "search",
+            "compiler",
+            "fusetune.wire",
+            "fusetune.signing",
+            "fusetune.errors",
+        ),
+        others=(*PYDANTIC, "rich", "typer"),
+    ),
     "service.cli": Row(
         ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
         others=(*PYDANTIC, "rich", "typer"),
@@ -212,10 +223,12 @@ TABLE: dict[str, Row] = {
         ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
+    "service.cli.options": Row(others=("typer",)),
     "service.cli.serve": Row(
         ours=(
             *BORDER,
             "service.cli.given",
+            "service.cli.options",
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",

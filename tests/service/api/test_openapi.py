@@ -78,8 +78,8 @@ def test_operations_are_called_as_people_would(shared: World) -> None:
 def test_bodies_have_examples_and_answers_their_headers(shared: World) -> None:
     for path, item in paths(shared).items():
         for one in item.values():
-            for media in one.get("requestBody", {}).get("content", {}).values():
-                assert media["example"] == EXAMPLES[path]
+            for kind, media in one.get("requestBody", {}).get("content", {}).items():
+                assert media.get("example") == (EXAMPLES[path] if kind == "application/json" else None)
             for status, answer in one["responses"].items():
                 assert "X-Request-Id" in answer["headers"]
                 assert ("Retry-After" in answer["headers"]) == (status in ("429", "503"))
