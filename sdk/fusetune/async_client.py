@@ -22,12 +22,12 @@ from fusetune.waiting import Pace, Progress
 from fusetune.wire.service import (
     CardStatus,
     Health,
-    ScheduleVerdict,
     SpaceView,
     TrialStateName,
     TrialView,
     TuningView,
 )
+from fusetune.wire.verdicts import ScheduleVerdict
 from fusetune.wire.wanting import Want
 
 if TYPE_CHECKING:

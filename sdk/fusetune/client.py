@@ -48,7 +48,6 @@ from fusetune.wire.fusion import show
 from fusetune.wire.problems import Problem
 from fusetune.wire.service import (
     ACTIVE,
-    MAX_CASES,
     Accept,
     Cards,
     CardStatus,
@@ -57,9 +56,6 @@ from fusetune.wire.service import (
     KernelKey,
     KernelLookup,
     KernelView,
-    ScheduleCases,
-    ScheduleVerdict,
-    ScheduleVerdicts,
     SpaceRequest,
     SpaceView,
     Trials,
@@ -68,6 +64,12 @@ from fusetune.wire.service import (
     TuningRequest,
     Tunings,
     TuningView,
+)
+from fusetune.wire.verdicts import (
+    MAX_CASES,
+    ScheduleCases,
+    ScheduleVerdict,
+    ScheduleVerdicts,
 )
 from fusetune.wire.wanting import Want
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from compiler.judging import judge_all
-from fusetune.wire.service import ArchName, ScheduleCases
+from fusetune.wire.verdicts import ArchName, ScheduleCases
 from service.operations.context import Context
 from service.operations.errors import Busy
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from fusetune.wire.service import ArchName, ScheduleCases, ScheduleVerdicts
+from fusetune.wire.verdicts import ArchName, ScheduleCases, ScheduleVerdicts
 from service.problems import (
     BODY_TOO_LARGE,
     INVALID_REQUEST,

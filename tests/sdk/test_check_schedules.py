@@ -9,7 +9,7 @@ import pytest
 
 from fusetune import errors
 from fusetune.client import Client
-from fusetune.wire.service import MAX_CASES, ScheduleVerdict
+from fusetune.wire.verdicts import MAX_CASES, ScheduleVerdict
 from tests.sdk.fake_service import URL, problem
 
 CASE: dict[str, Any] = {

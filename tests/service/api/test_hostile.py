@@ -9,7 +9,8 @@ from collections.abc import Callable
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from fusetune.wire.service import KernelLookup, ScheduleCases, SpaceRequest, TuningRequest
+from fusetune.wire.service import KernelLookup, SpaceRequest, TuningRequest
+from fusetune.wire.verdicts import ScheduleCases
 from tests.service.api.hostile import body
 from tests.service.api.world import World
 

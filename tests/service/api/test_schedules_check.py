@@ -11,7 +11,7 @@ import pytest
 import service.operations.schedules
 from compiler.arch import arch_names
 from compiler.judging import INTERNAL, judge_all
-from fusetune.wire.service import MAX_CASES, ArchName, ScheduleVerdicts
+from fusetune.wire.verdicts import MAX_CASES, ArchName, ScheduleVerdicts
 from tests.compiler.documents import CASES, COPY, GARBAGE, REFUSED, mutants, nested
 from tests.service.api.test_malformed import check
 from tests.service.api.world import World
