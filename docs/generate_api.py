@@ -84,9 +84,9 @@ def _endpoint(method: str, path: str, operation: Mapping[str, Any]) -> str:
         rows = ((f"`{p['name']}`", p["in"], kind_of(p["schema"]), p.get("description", "")) for p in parameters)
         parts.append(_table(("parameter", "in", "type", "meaning"), rows))
     if body := operation.get("requestBody"):
-        parts.append(f"Body: {kind_of(body['content']['application/json']['schema'])}.\n")
+        parts.append(f"Body: {', '.join(starmap(_body, body['content'].items()))}.\n")
     parts.append(_table(("answer", "body", "meaning"), _answers(operation["responses"])))
-    parts.append(_example(method, path))
+    parts.append(_example(method, path, operation))
     return "\n".join(parts)
 
 
@@ -108,11 +108,14 @@ def _body(media_type: str, content: Mapping[str, Any]) -> str:
     )
 
 
-def _example(method: str, path: str) -> str:
+def _example(method: str, path: str, operation: Mapping[str, Any]) -> str:
     url = f"http://127.0.0.1:8765{path}"
     if path in EXAMPLES and method == "post":
         body = json.dumps(EXAMPLES[path])
         lines = ["curl -H 'Content-Type: application/json' \\", f"  -d '{body}' \\", f"  {url}"]
+    elif "requestBody" in operation:
+        (media_type,) = operation["requestBody"]["content"]
+        lines = [f"curl -H 'Content-Type: {media_type}' --data-binary @FILE {url}"]
     else:
         options = "" if method == "get" else f" -X {method.upper()}"
         lines = [f"curl{' -N' if path.endswith('/events') else ''}{options} {url}"]
