@@ -86,7 +86,7 @@ def _endpoint(method: str, path: str, operation: Mapping[str, Any]) -> str:
     if body := operation.get("requestBody"):
         parts.append(f"Body: {', '.join(starmap(_body, body['content'].items()))}.\n")
     parts.append(_table(("answer", "body", "meaning"), _answers(operation["responses"])))
-    parts.append(_example(method, path, operation))
+    parts.append(_example(method, path))
     return "\n".join(parts)
 
 
@@ -108,14 +108,13 @@ def _body(media_type: str, content: Mapping[str, Any]) -> str:
     )
 
 
-def _example(method: str, path: str, operation: Mapping[str, Any]) -> str:
+def _example(method: str, path: str) -> str:
     url = f"http://127.0.0.1:8765{path}"
     if path in EXAMPLES and method == "post":
         body = json.dumps(EXAMPLES[path])
         lines = ["curl -H 'Content-Type: application/json' \\", f"  -d '{body}' \\", f"  {url}"]
-    elif "requestBody" in operation:
-        (media_type,) = operation["requestBody"]["content"]
-        lines = [f"curl -H 'Content-Type: {media_type}' --data-binary @FILE {url}"]
+    elif (method, path) == ("post", "/v1/pack"):
+        lines = [f"curl --data-binary @kernels.ftpack {url}"]
     else:
         options = "" if method == "get" else f" -X {method.upper()}"
         lines = [f"curl{' -N' if path.endswith('/events') else ''}{options} {url}"]

@@ -223,10 +223,12 @@ TABLE: dict[str, Row] = {
         ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
+    "service.cli.options": Row(others=("typer",)),
     "service.cli.serve": Row(
         ours=(
             *BORDER,
             "service.cli.given",
+            "service.cli.options",
             "service.crew",
             "service.jobs.dbos_queue",
             "service.server",
@@ -281,6 +283,8 @@ TABLE: dict[str, Row] = {
     "benchmarks.service.publisher": Row(ours=("benchmarks.service", "service.db"), others=("stored",)),
     "benchmarks.search": Row(lazily=("compiler", "search")),
     "benchmarks.search.first": Row(ours=("fusetune", "search.cli.load")),
+    "benchmarks.search.replay": Row(ours=("search", "fusetune.wire"), others=("numpy",)),
+    "benchmarks.search.table": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.search.winners": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),

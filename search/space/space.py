@@ -164,10 +164,14 @@ class Space:
     def _allows(self, number: int, positions: Mapping[str, NDArray[np.integer[Any]]]) -> Mask:
         """What one constraint says of single points, given by the positions of the knobs that it reads.
 
-        Of few combinations of values, the answers are looked up.
+        Of fewer combinations of values than points, or of few, the answers are looked up: all combinations together
+        are worked out by broadcasting, where each point by itself has its values, often texts, gathered first.
         """
         c = self.constraints[number]
         table = self._small_table(number)
+        points = len(next(iter(positions.values()), ()))
+        if table is None and self._combinations(number) <= points:
+            table = c.on(self._arrays(number))
         if table is not None:
             legal: Mask = table[tuple(positions[name] for name in c.axes)]
             return legal
@@ -348,9 +352,12 @@ class Space:
 
     def _small_table(self, number: int) -> Mask | None:
         """The table of a constraint over few combinations of values."""
-        sizes = {knob.name: len(knob.values) for knob in self.knobs}
-        is_small = prod(sizes[name] for name in self.constraints[number].axes) <= _LOOKED_UP
-        return self._table(number) if is_small else None
+        return self._table(number) if self._combinations(number) <= _LOOKED_UP else None
+
+    def _combinations(self, number: int) -> int:
+        """How many combinations of values a constraint reads."""
+        axes = self.constraints[number].axes
+        return prod(len(knob.values) for knob in self.knobs if knob.name in axes)
 
     def _arrays(self, number: int) -> list[NDArray[np.generic]]:
         """The values of the knobs that a constraint names, in the order in which it names them."""

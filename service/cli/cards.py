@@ -16,8 +16,9 @@ from compiler.errors import Unsupported
 from fusetune.wire.service import CardStatus
 from search.tuning.attached import Detached, find_device
 from service import views
-from service.cli.database import DatabaseUrl, DataDir, reports_faults
+from service.cli.database import reports_faults
 from service.cli.given import settings_of
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import migrate
 from service.db.cards import card_id
 from service.db.engine import Database, NoDatabase

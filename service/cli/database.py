@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from compiler.faults import UsageFault, reporting
 from service.cli.given import settings_of
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import migrate
 from service.db.engine import Database, DatabaseFault
 
 NOT_CURRENT = 1
 """Exit code of `db current` and `db check` for a database that can be read and is not as it should be."""
-
-DatabaseUrl = Annotated[
-    str | None, typer.Option(help="Our tables. Default: fusetune.db in the data folder.", metavar="URL")
-]
-DataDir = Annotated[Path | None, typer.Option(help="Default: fusetune-data.", metavar="DIR")]
 
 reports_faults = reporting(UsageFault, DatabaseFault)
 """Decorates a command: a database that cannot be used is one message on stderr, and exit code 2."""

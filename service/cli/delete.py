@@ -11,8 +11,9 @@ from typing import Annotated
 import typer
 
 from compiler.faults import UsageFault, reporting
-from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults
+from service.cli.database import database_of, reports_faults
 from service.cli.given import actor
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import deletion, keys, migrate
 from service.db.engine import Database
 

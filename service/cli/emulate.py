@@ -12,7 +12,8 @@ from compiler.emulate.launch import Completion
 from compiler.emulated_runs import Subject, of_artifact
 from compiler.faults import UsageFault, reporting
 from compiler.wire import artifact_from_json
-from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults
+from service.cli.database import database_of, reports_faults
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import kernels, migrate
 from service.db.engine import Database
 

@@ -14,8 +14,9 @@ from rich.table import Table
 from compiler.faults import UsageFault, reporting
 from fusetune.wire.service import Name
 from service.access import SCOPES, KeyScope
-from service.cli.database import DatabaseUrl, DataDir, database_of
+from service.cli.database import database_of
 from service.cli.given import actor
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import keys as rows
 from service.db import migrate
 from service.db.engine import DatabaseFault

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from service.cli.database import DatabaseUrl, DataDir, reports_faults
+from service.cli.database import reports_faults
 from service.cli.given import actor, settings_of
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import keys, migrate
 from service.db.engine import Database
 from service.db.retention import Keep, Pruned, prunable

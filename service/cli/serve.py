@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import socket
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Annotated, Literal
 
 import structlog
@@ -17,6 +16,7 @@ from compiler.faults import UsageFault, reporting
 from service import crew, log
 from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
+from service.cli.options import DatabaseUrl, DataDir, JobsUrl, LogFormat
 from service.db.engine import PROMPT_MS, Database, DatabaseFault
 from service.db.migrate import ensure_there
 from service.jobs.dbos_queue import DbosQueue
@@ -40,13 +40,9 @@ def serve(
         str | None, typer.Option(help="Address to listen on; one that others reach demands a key. Default: 127.0.0.1.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="0 takes any free one. Default: 8765.", min=0, max=65535)] = None,
-    database_url: Annotated[
-        str | None, typer.Option(help="Our tables. Default: fusetune.db in the data folder.", metavar="URL")
-    ] = None,
-    jobs_url: Annotated[
-        str | None, typer.Option(help="The job queue's tables. Default: jobs.db in the data folder.", metavar="URL")
-    ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Default: fusetune-data.", metavar="DIR")] = None,
+    database_url: DatabaseUrl = None,
+    jobs_url: JobsUrl = None,
+    data_dir: DataDir = None,
     workers: Annotated[int | None, typer.Option(help="Processes that answer. Default: 1.", min=1, max=64)] = None,
     worker: Annotated[bool, typer.Option("--worker/--no-worker", help="Also run a worker on this machine.")] = False,
     device: Annotated[
@@ -54,7 +50,7 @@ def serve(
         typer.Option(help="What that worker measures on. Default: auto.", metavar="auto|none"),
     ] = None,
     card: Annotated[str | None, typer.Option(help="GPU model of that worker.", metavar="NAME")] = None,
-    log_format: Annotated[Literal["console", "json"] | None, typer.Option(help="Default: console.")] = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Answer requests and show the dashboard. SIGTERM or Ctrl-C stops within seconds."""
     shared = {"database_url": database_url, "jobs_url": jobs_url, "data_dir": data_dir, "device": device, "card": card}

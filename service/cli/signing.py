@@ -9,8 +9,9 @@ import typer
 
 from compiler.faults import UsageFault, reporting
 from fusetune.wire.signature import kernel_bytes
-from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults
+from service.cli.database import database_of, reports_faults
 from service.cli.given import actor
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import kernels, keys, migrate, signatures
 from service.signing import Signer, UnusableKey
 

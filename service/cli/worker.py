@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from search.cli.faults import UsageFault, reports_faults
 from service import log
 from service.cli.given import settings_of
+from service.cli.options import DatabaseUrl, DataDir, JobsUrl, LogFormat
 from service.db.engine import DatabaseFault
 from service.jobs.presence import WorkerRefused
 from service.jobs.queue import QueueUnavailable
@@ -21,13 +21,9 @@ Device = Literal["auto", "fake", "none"]
 
 @reports_faults
 def worker(
-    database_url: Annotated[
-        str | None, typer.Option(help="Our tables. Default: fusetune.db in the data folder.", metavar="URL")
-    ] = None,
-    jobs_url: Annotated[
-        str | None, typer.Option(help="The job queue's tables. Default: jobs.db in the data folder.", metavar="URL")
-    ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Default: fusetune-data.", metavar="DIR")] = None,
+    database_url: DatabaseUrl = None,
+    jobs_url: JobsUrl = None,
+    data_dir: DataDir = None,
     worker_id: Annotated[
         str | None, typer.Option(help="Must stay the same over restarts. Default: HOST-0.", metavar="ID")
     ] = None,
@@ -38,7 +34,7 @@ def worker(
     card: Annotated[
         str | None, typer.Option(help="GPU model to wait for, and to compile for without it.", metavar="NAME")
     ] = None,
-    log_format: Annotated[Literal["console", "json"] | None, typer.Option(help="Default: console.")] = None,
+    log_format: LogFormat = None,
 ) -> None:
     """Take tunings from the queue of this machine's card, one at a time.
 

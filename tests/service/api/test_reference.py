@@ -34,5 +34,5 @@ def test_every_kind_of_problem_is_explained() -> None:
 def test_every_path_that_takes_a_body_has_an_example() -> None:
     page = api_page()
     posted = re.findall(r"^### `POST (\S+)`$", page, re.MULTILINE)
-    files = re.findall(r"--data-binary @FILE http://[^/]+(\S+)$", page, re.MULTILINE)
+    files = re.findall(r"^curl --data-binary @\S+ http://[^/]+(/\S+)$", page, re.MULTILINE)
     assert sorted(posted) == sorted([*EXAMPLES, *files])
