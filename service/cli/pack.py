@@ -11,8 +11,9 @@ import typer
 from compiler.errors import UnknownCard
 from compiler.faults import UsageFault, reporting
 from fusetune.wire.pack import PackFile, UnusablePack, pack_bytes, with_signatures
-from service.cli.database import DatabaseUrl, DataDir, database_of, reports_faults
+from service.cli.database import database_of, reports_faults
 from service.cli.given import actor
+from service.cli.options import DatabaseUrl, DataDir
 from service.db import kernels, migrate
 from service.operations import packs
 from service.operations.cards import stored_ids
