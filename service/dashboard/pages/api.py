@@ -75,7 +75,8 @@ def api_page(document: Mapping[str, Any]) -> ApiPage:
 
 
 def _operation(method: str, path: str, operation: Mapping[str, Any]) -> ApiOperation:
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+    bodies = operation.get("requestBody", {}).get("content", {})
+    body = bodies.get("application/json")
     text = operation.get("description", "").strip()
     return ApiOperation(
         id=operation["operationId"],
@@ -87,7 +88,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any]) -> ApiOpera
             ApiLine(one["name"], shown(f"{one['in']}, {kind_of(one['schema'])}"), shown(one.get("description", "")))
             for one in operation.get("parameters", ())
         ),
-        body=None if body is None else shown(kind_of(body["schema"])),
+        body=_content(bodies) if bodies else None,
         example=None if body is None or "example" not in body else _example(body["example"]),
         answers=tuple(
             ApiLine(status, _content(one.get("content", {})), shown(one["description"]))
@@ -103,7 +104,12 @@ def _example(body: Mapping[str, Any]) -> str:
 
 
 def _content(content: Mapping[str, Any]) -> Markup:
-    kinds = [kind_of(one["schema"]) if one.get("schema") else f"`{name}`" for name, one in content.items()]
+    kinds = [
+        f"`{name}`"
+        if one.get("schema", {}).get("format") == "binary" or not one.get("schema")
+        else kind_of(one["schema"])
+        for name, one in content.items()
+    ]
     return shown(", ".join(kinds))
 
 
