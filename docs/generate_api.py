@@ -84,7 +84,8 @@ def _endpoint(method: str, path: str, operation: Mapping[str, Any]) -> str:
         rows = ((f"`{p['name']}`", p["in"], kind_of(p["schema"]), p.get("description", "")) for p in parameters)
         parts.append(_table(("parameter", "in", "type", "meaning"), rows))
     if body := operation.get("requestBody"):
-        parts.append(f"Body: {kind_of(body['content']['application/json']['schema'])}.\n")
+        ((media, content),) = body["content"].items()
+        parts.append(f"Body: {kind_of(content['schema']) if media == 'application/json' else f'`{media}`'}.\n")
     parts.append(_table(("answer", "body", "meaning"), _answers(operation["responses"])))
     parts.append(_example(method, path))
     return "\n".join(parts)
