@@ -84,8 +84,7 @@ def _endpoint(method: str, path: str, operation: Mapping[str, Any]) -> str:
         rows = ((f"`{p['name']}`", p["in"], kind_of(p["schema"]), p.get("description", "")) for p in parameters)
         parts.append(_table(("parameter", "in", "type", "meaning"), rows))
     if body := operation.get("requestBody"):
-        ((media, content),) = body["content"].items()
-        parts.append(f"Body: {kind_of(content['schema']) if media == 'application/json' else f'`{media}`'}.\n")
+        parts.append(f"Body: {', '.join(starmap(_body, body['content'].items()))}.\n")
     parts.append(_table(("answer", "body", "meaning"), _answers(operation["responses"])))
     parts.append(_example(method, path))
     return "\n".join(parts)
@@ -114,6 +113,8 @@ def _example(method: str, path: str) -> str:
     if path in EXAMPLES and method == "post":
         body = json.dumps(EXAMPLES[path])
         lines = ["curl -H 'Content-Type: application/json' \\", f"  -d '{body}' \\", f"  {url}"]
+    elif (method, path) == ("post", "/v1/pack"):
+        lines = [f"curl --data-binary @kernels.ftpack {url}"]
     else:
         options = "" if method == "get" else f" -X {method.upper()}"
         lines = [f"curl{' -N' if path.endswith('/events') else ''}{options} {url}"]

@@ -65,6 +65,8 @@ def run(
                 before, up = up, up + len(os.read(ready, 4096))
                 if before < count <= up:
                     started()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # once is enough, and the pipe that was told of it is closed below
         told_to_stop()
         for member in members:
             member.ask_to_stop()

@@ -203,7 +203,18 @@ TABLE: dict[str, Row] = {
     "service.jobs.presence": Row(ours=TABLES, others=("sqlalchemy",)),
     "service.jobs.bell": Row(others=("sqlalchemy",)),
     "service.jobs.dbos_queue": Row(ours=("service.jobs.bell", "service.jobs.queue"), others=("dbos", "sqlalchemy")),
-    "service.ci": Row(ours=("service.ci", "search", "compiler", "fusetune.wire"), others=(*PYDANTIC, "rich", "typer")),
+    "service.ci": Row(
+        ours=(
+            "service.ci",
+            "service.signing",
+            "search",
+            "compiler",
+            "fusetune.wire",
+            "fusetune.signing",
+            "fusetune.errors",
+        ),
+        others=(*PYDANTIC, "rich", "typer"),
+    ),
     "service.cli": Row(
         ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
         others=(*PYDANTIC, "rich", "typer"),
@@ -272,6 +283,8 @@ TABLE: dict[str, Row] = {
     "benchmarks.service.publisher": Row(ours=("benchmarks.service", "service.db"), others=("stored",)),
     "benchmarks.search": Row(lazily=("compiler", "search")),
     "benchmarks.search.first": Row(ours=("fusetune", "search.cli.load")),
+    "benchmarks.search.replay": Row(ours=("search", "fusetune.wire"), others=("numpy",)),
+    "benchmarks.search.table": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.search.winners": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),
     "benchmarks": Row(),

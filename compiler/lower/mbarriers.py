@@ -89,18 +89,18 @@ class Mbarriers:
         fenced = self.count > under_a_fence
         return InitBarriers(self.facts.smem.barrier_offset, self.count, maps, tuple(arrivals), fenced)
 
-    def at(self, first: int, step: Expr) -> Barrier:
-        """The barrier `step` places after number `first`."""
-        return Barrier(step * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * first))
+    def at(self, first: int, step: Expr, name: str = "") -> Barrier:
+        """The barrier `step` places after number `first`, which is the first with that `name`."""
+        return Barrier(step * BARRIER_BYTES + (self.facts.smem.barrier_offset + BARRIER_BYTES * first), name, step)
 
     def of_stage(self, node: AsyncLoads, turn: Expr, *, freed: bool = False) -> Barrier:
         """That of the stage of a turn: it is filled, or, `freed`, read."""
         first = self.ring[node.tensors[0]][1] + (node.stages if freed else 0)
-        return self.at(first, turn % node.stages)
+        return self.at(first, turn % node.stages, f"{'+'.join(node.tensors)}.{'free' if freed else 'filled'}")
 
     def of_group(self, node: Nested, group: Expr) -> Barrier:
         """The barrier at which a group of threads waits for its turn."""
-        return self.at(self.orders[node.group], group)
+        return self.at(self.orders[node.group], group, "turn_of_group")
 
     def of_tile(self, name: str) -> Barrier:
         """That of what tensor cores copy to tensor memory."""

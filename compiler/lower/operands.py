@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var
@@ -133,6 +133,9 @@ class Tmem:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """The mbarrier at `byte_offset` of dynamic shared memory."""
+    """The mbarrier at `byte_offset` of dynamic shared memory. For people alone: of several with one `name` that at
+    `place`."""
 
     byte_offset: Expr
+    name: str = field(default="", compare=False)
+    place: Expr = field(default_factory=Expr, compare=False)

@@ -383,7 +383,19 @@ def _blocks(s: TmaLoad | BulkLoad) -> str:
 
 
 def _barrier(b: Barrier) -> str:
-    return f"barrier[{_free(b.byte_offset)}]"
+    if not b.name:
+        return f"barrier[{_free(b.byte_offset)}]"
+    return f"{b.name}[{_bare(_free(b.place))}]"
+
+
+def _bare(words: str) -> str:
+    """Without brackets around all of it."""
+    depth = 0
+    for at, letter in enumerate(words):
+        depth += (letter == "(") - (letter == ")")
+        if not depth:
+            return words[1:-1] if at and at == len(words) - 1 else words
+    return words
 
 
 def _range(offset: Expr, width: int) -> str:

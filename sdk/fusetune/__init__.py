@@ -43,6 +43,7 @@ from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
 from fusetune.kernel import EmptyKernel, Kernel
 from fusetune.pack import Pack
 from fusetune.store import Store
+from fusetune.swapping import SwappingKernel
 from fusetune.wire.binding import Binding
 from fusetune.wire.service import Accept
 from fusetune.wire.version import VERSION
@@ -95,6 +96,7 @@ __all__ = [
     "ServiceError",
     "ServiceUnavailable",
     "Store",
+    "SwappingKernel",
     "Tensor",
     "TuningCancelled",
     "TuningEnded",

@@ -118,12 +118,14 @@ class Pack:
                 return self.get(view)
         return None
 
-    def function(self, fusion: str | None = None, *, card: str | None = None) -> PackedFunction:
+    def function(
+        self, fusion: str | None = None, *, card: str | None = None, accept: Accept | None = None
+    ) -> PackedFunction:
         """A fusion of the pack as one function of tensors, for all the sizes and layouts that the pack has it for.
 
         `fusion`: its name or fingerprint, or a beginning of that; may be left out where the pack has one only. `card`:
         a GPU model, or a card's id; may be left out where its kernels are for one only. Kernels over lists of tensors
-        are had by `find`. Raises InvalidPack.
+        are had by `find`. `accept`: the evidence to accept, measured on a GPU by default. Raises InvalidPack.
         """
         views = [view for view in self.kernels() if fusion is None or _is_called(view, fusion)]
         names = sorted({view.fingerprint for view in views})
@@ -132,6 +134,12 @@ class Pack:
             known = ", ".join(sorted({view.name or view.fingerprint[:12] for view in self.kernels()})) or "nothing"
             raise InvalidPack(str(self.path), f"{found} for {fusion!r}; it has {known}")
         views = self._of(names[0], card)
+        wanted = accept or Accept()
+        if views and not any(wanted.allows(view.evidence) for view in views):
+            said = views[0].evidence
+            found = f"its kernels of {fusion or names[0][:12]} are {said.correct}, their time {said.time}"
+            raise InvalidPack(str(self.path), f"{found}, which is not accepted: pass accept to take them")
+        views = [view for view in views if wanted.allows(view.evidence)]
         cards = sorted({view.card.name for view in views})
         if len(cards) != 1:
             known = ", ".join(sorted({view.card.name for view in self._of(names[0], None)}))

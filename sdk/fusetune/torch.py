@@ -194,6 +194,11 @@ _new = _found_new()
 calls."""
 
 
+def is_capturing() -> bool:
+    """Whether the current stream is captured into a CUDA graph."""
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
+
+
 def run_empty(
     input_specs: tuple[TensorSpec, ...],
     scalar_specs: tuple[ScalarSpec, ...],

@@ -20,7 +20,7 @@ from math import inf
 from compiler.arch import Card
 from compiler.ir.fusion import Fusion, Op
 from search.launches.cut import Cut, cut_at, part_of
-from search.launches.orders import orders
+from search.launches.orders import late_order, orders, steps_of_folds
 from search.launches.places import MOST_PLACES, places_of
 from search.launches.pricing import Pricing, Segment
 from search.launches.recompute import policies
@@ -67,10 +67,14 @@ class Allowance:
         self.segments -= self.segments // 2 - half.segments
 
 
-def cheapest_cut(fusion: Fusion, card: Card, accepts: Accepts, allowance: Allowance | None = None) -> Cut | None:
+def cheapest_cut(
+    fusion: Fusion, card: Card, accepts: Accepts, allowance: Allowance | None = None, *, late_first: bool = False
+) -> Cut | None:
     """The cut into launches that `accepts` takes and that is cheapest on a card; one launch where it takes the whole.
 
-    None where there is no cut, which means that a single operator of it is in no launch.
+    None where there is no cut, which means that a single operator of it is in no launch. `late_first`: before all
+    else the order in which everything comes as late as may be is cut between the steps of its folds: of many operators
+    that takes few questions, and the other orders may take all that may be asked.
     """
     allowance = allowance or Allowance()
     whole = cut_at(fusion, [fusion.outputs])
@@ -78,6 +82,9 @@ def cheapest_cut(fusion: Fusion, card: Card, accepts: Accepts, allowance: Allowa
     if asked(whole.parts[0].fusion):
         return whole
     best: Cut | None = None
+    if late_first:
+        ops = late_order(fusion)
+        best = _cheapest_of(fusion, card, ops, next(policies(fusion)), asked, inf, steps_of_folds(fusion, ops))
     for ops, kept in _choices(fusion, allowance):
         found = _cheapest_of(fusion, card, ops, kept, asked, inf if best is None else best.us(card))
         if found is not None and (best is None or _cost(found, card) < _cost(best, card)):
@@ -97,10 +104,17 @@ def _choices(fusion: Fusion, allowance: Allowance) -> list[tuple[tuple[Op, ...],
 
 
 def _cheapest_of(
-    fusion: Fusion, card: Card, ops: tuple[Op, ...], again: frozenset[str], asked: _Asked, bound: float
+    fusion: Fusion,
+    card: Card,
+    ops: tuple[Op, ...],
+    again: frozenset[str],
+    asked: _Asked,
+    bound: float,
+    places: tuple[int, ...] = (),
 ) -> Cut | None:
-    """The cheapest cut of one order below `bound` microseconds; steps that no kernel holds are cut up."""
-    places = places_of(fusion, ops)
+    """The cheapest cut of one order below `bound` microseconds; steps that no kernel holds are cut up. `places`: where
+    it is cut at first, if not everywhere worth looking."""
+    places = places or places_of(fusion, ops)
     while True:
         segments = _Segments(fusion, card, ops, again, places, asked)
         found = segments.shortest(bound)

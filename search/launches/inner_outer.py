@@ -6,7 +6,8 @@ a second launch in their order (nvFuser, inner and outer reductions; there the g
 between the two steps). The parts are in the accumulator's dtype. They are plain operators of the fusion: what a column
 sums is seen as [groups, rows, columns]. Where no number of groups divides the rows, it is brought to whole groups first
 by what sums begin with, zeros, of which the kernel that goes through the rows knows that they are not there
-(`schedule.start_groups`).
+(`schedule.start_groups`). Columns that each batch folds for itself are folded in groups of a batch's own rows, beside
+those that are folded over all: [batches, groups of each, rows, columns].
 """
 
 from __future__ import annotations
@@ -48,7 +49,11 @@ def group_counts(fusion: Fusion, sm_count: int) -> tuple[int, ...]:
     They are near a multiple of the multiprocessors, and divide the rows if there are such divisors; else all but the
     last have as many rows, where a kernel can do with that.
     """
-    columns = _column_folds(fusion)
+    batched, leading = _batched_folds(fusion), _column_folds(fusion)
+    return (_counts(fusion, batched, sm_count) if batched else ()) or _counts(fusion, leading, sm_count)
+
+
+def _counts(fusion: Fusion, columns: Sequence[Op], sm_count: int) -> tuple[int, ...]:
     if not columns:
         return ()
     able, rows, may_rest = _cuts(fusion, columns), _rows_of(fusion, columns[0]), _may_leave_a_rest(fusion, columns)
@@ -73,7 +78,7 @@ def _rows_of_a_group(rows: int, groups: int) -> int:
 def _may_leave_a_rest(fusion: Fusion, columns: Sequence[Op]) -> bool:
     """Whether the rows of the column reductions may be brought to whole groups: they fold floats of as many rows."""
     return len({_rows_of(fusion, op) for op in columns}) == 1 and all(
-        fusion.value(op.tensor_inputs[0]).dtype.is_float and op.kind in FOLDS for op in columns
+        op.dims[0] == 0 and fusion.value(op.tensor_inputs[0]).dtype.is_float and op.kind in FOLDS for op in columns
     )
 
 
@@ -83,16 +88,31 @@ def _rows_of(fusion: Fusion, op: Op) -> int:
     return prod(shape[d] for d in op.dims)
 
 
+def _batches_of(fusion: Fusion, op: Op) -> int:
+    """What stands before the dimensions that a column reduction folds: it folds each of these for itself."""
+    return prod(fusion.value(op.tensor_inputs[0]).shape[: op.dims[0]])
+
+
+def _all_rows_of(fusion: Fusion, op: Op) -> int:
+    """Rows of all its batches."""
+    return _batches_of(fusion, op) * _rows_of(fusion, op)
+
+
 def _within(counts: Sequence[int], low: int, high: int, near: float) -> list[int]:
     return [n for n in counts if (1 - near) * low <= n <= (1 + near) * high]
 
 
 def in_groups(fusion: Fusion, groups: int) -> Fusion:
     """The fusion with its column reductions folded in so many groups of rows first. `groups`: of `group_counts`."""
-    columns = _column_folds(fusion)
+    batched = _batched_folds(fusion)
+    is_batched = groups in _cuts(fusion, batched)
+    columns = batched if is_batched else _column_folds(fusion)
     w, added = Writer(fusion), dict[_Added, str]()
+    batches = max((_batches_of(fusion, op) for op in columns), default=1)
     for op in fusion.ops:
-        if op in columns:
+        if op in columns and is_batched:
+            _fold_in_batches(w, op, groups, batches)
+        elif op in columns:
             _fold_in_groups(w, op, groups, added)
         else:
             w.copy(op)
@@ -113,6 +133,20 @@ def _fold_in_groups(w: Writer, op: Op, groups: int, added: dict[_Added, str]) ->
     w.finish(op, w.put(kind, [parts], inner, dtype, (0,)))
 
 
+def _fold_in_batches(w: Writer, op: Op, groups: int, batches: int) -> None:
+    """The same where some columns are folded batch by batch: no group has rows of two batches."""
+    source = w.source.value(op.tensor_inputs[0])
+    inner = source.shape[op.dims[-1] + 1 :]
+    kind, dtype = w.parts_of(op)
+    name, each = w.cast(w.names[op.tensor_inputs[0]], dtype), groups // batches
+    cut = w.reshape(name, (batches, each, _all_rows_of(w.source, op) // groups, *inner))
+    parts = w.put(kind, [cut], (batches, each, *inner), dtype, (2,))
+    if _batches_of(w.source, op) > 1:
+        w.finish(op, w.put(kind, [parts], (batches, *inner), dtype, (1,)))
+    else:
+        w.finish(op, w.put(kind, [parts], inner, dtype, (0, 1)))
+
+
 def _with_rest(w: Writer, kind: OpKind, name: str, groups: int, added: dict[_Added, str]) -> str:
     """`name` with as many more rows as whole groups take, of what a fold begins with."""
     value = w.value(name)
@@ -128,13 +162,26 @@ def _with_rest(w: Writer, kind: OpKind, name: str, groups: int, added: dict[_Add
 
 def _column_folds(fusion: Fusion) -> list[Op]:
     """The reductions of the leading dimensions of what others fold along its last ones, in this shape or another."""
+    return [op for op in _folds_across(fusion) if op.dims[0] == 0]
+
+
+def _batched_folds(fusion: Fusion) -> list[Op]:
+    """Those and the reductions of dimensions behind those of batches, where some are: batches are the same number for
+    all that have any, and rows of all batches for all; else none."""
+    found = _folds_across(fusion)
+    batches = {_batches_of(fusion, op) for op in found} - {1}
+    return found if len(batches) == 1 and len({_all_rows_of(fusion, op) for op in found}) == 1 else []
+
+
+def _folds_across(fusion: Fusion) -> list[Op]:
+    """The reductions of neighbouring dimensions that are not the last ones, of what others fold along those."""
     folds = [(op, fusion.value(op.tensor_inputs[0]).shape) for op in fusion.ops if op.kind in FOLDS]
     rows = [(prod(shape), prod(shape[d] for d in op.dims)) for op, shape in folds if _is_trailing(op, shape)]
     return [
         op
         for op, shape in folds
-        if op.dims == tuple(range(len(op.dims))) and len(op.dims) < len(shape)
-        if any(elems == prod(shape) and prod(shape[len(op.dims) :]) % row == 0 for elems, row in rows)
+        if op.dims == tuple(range(op.dims[0], op.dims[0] + len(op.dims))) and op.dims[-1] + 1 < len(shape)
+        if any(elems == prod(shape) and prod(shape[op.dims[-1] + 1 :]) % row == 0 for elems, row in rows)
     ]
 
 
@@ -145,12 +192,15 @@ def _is_trailing(op: Op, shape: tuple[int, ...]) -> bool:
 def _cuts(fusion: Fusion, columns: Sequence[Op]) -> list[int]:
     """Numbers of groups of whole rows, ascending: each group is some of the dimensions of all column reductions, or a
     part of one of them."""
-    shapes = [fusion.value(op.tensor_inputs[0]).shape[: len(op.dims)] for op in columns]
+    shapes = [fusion.value(op.tensor_inputs[0]).shape[: op.dims[-1] + 1] for op in columns]
+    if not shapes:
+        return []
     rows = prod(shapes[0])
     if any(prod(shape) != rows for shape in shapes):
         return []
+    most = min(_rows_of(fusion, op) for op in columns)  # a group is of one batch
     ends = {prod(shape[d:]) for shape in shapes for d in range(len(shape))}
     low = [n for n in range(1, isqrt(rows) + 1) if rows % n == 0]
     sizes = sorted({*low, *(rows // n for n in low)}, reverse=True)
     fit = (n for n in sizes if n >= FEWEST_ROWS and all(n % end == 0 or end % n == 0 for end in ends))
-    return [rows // n for n in fit if n < rows]
+    return [rows // n for n in fit if n < rows and most % n == 0]

@@ -18,11 +18,37 @@ def orders(fusion: Fusion) -> Iterator[tuple[Op, ...]]:
     Orders that are equal are given once. What is written into an input comes behind all that reads it, if it can.
     """
     classes = _classes(fusion)
-    given: dict[tuple[Op, ...], None] = dict.fromkeys([fusion.ops, _by_class(fusion, classes)])
-    for level in (_after(fusion), _before(fusion)):
-        ordered = sorted(range(len(fusion.ops)), key=lambda n: (level[n], classes[n], n))
-        given[_repaired(fusion, ordered)] = None
+    given = [fusion.ops, _by_class(fusion, classes), *(_by_level(fusion, level(fusion)) for level in (_after, _before))]
     yield from dict.fromkeys(_written_last(fusion, order) for order in given)
+
+
+def late_order(fusion: Fusion) -> tuple[Op, ...]:
+    """All as late as the reductions allow that need it, and what none needs beside what it is made of: the second steps
+    of folds stand together at the end."""
+    return _written_last(fusion, _by_level(fusion, _late_levels(fusion)))
+
+
+def steps_of_folds(fusion: Fusion, order: Sequence[Op]) -> tuple[int, ...]:
+    """The places of that order, its start and end among them, between operators that more reductions wait for and
+    those that fewer do."""
+    level = dict(zip((op.output for op in fusion.ops), _late_levels(fusion), strict=True))
+    inner = (n for n in range(1, len(order)) if level[order[n - 1].output] != level[order[n].output])
+    return (0, *inner, len(order))
+
+
+def _late_levels(fusion: Fusion) -> list[int]:
+    levels = _before(fusion)
+    made: dict[str, int] = {}
+    for n, op in enumerate(fusion.ops):
+        if not levels[n]:
+            levels[n] = max((made[x] for x in op.tensor_inputs if x in made), default=0)
+        made[op.output] = levels[n]
+    return levels
+
+
+def _by_level(fusion: Fusion, level: Sequence[int]) -> tuple[Op, ...]:
+    classes = _classes(fusion)
+    return _repaired(fusion, sorted(range(len(fusion.ops)), key=lambda n: (level[n], classes[n], n)))
 
 
 def _by_class(fusion: Fusion, classes: Sequence[tuple[int, ...]]) -> tuple[Op, ...]:

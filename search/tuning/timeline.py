@@ -99,6 +99,15 @@ class Timeline:
         self._spent: dict[tuple[SearchStage, str], Spent] = {}
         self._busy: list[tuple[float, float]] = []
         self._first_cubin_s: float | None = None
+        self._first_kernel_s: float | None = None
+        self.begun_from = ""
+        """In words, what the search began with; empty where nothing was known."""
+
+    def first_kernel(self) -> None:
+        """A kernel is right on random inputs and has a time: the first of them is told."""
+        with self._lock:
+            if self._first_kernel_s is None:
+                self._first_kernel_s = time.monotonic() - self.began_s
 
     @contextmanager
     def span(self, stage: SearchStage, process: str = MAIN) -> Iterator[None]:
@@ -147,7 +156,14 @@ class Timeline:
         with self._lock:
             order = list(SearchStage)
             spent = sorted(self._spent.values(), key=lambda one: (order.index(one.stage), one.process))
-            return Record(tuple(spent), time.monotonic() - self.began_s, self._first_cubin_s, self._idle())
+            return Record(
+                tuple(spent),
+                time.monotonic() - self.began_s,
+                self._first_cubin_s,
+                self._idle(),
+                self._first_kernel_s,
+                self.begun_from,
+            )
 
     def _idle(self) -> float | None:
         """Of the time from the first cubin to the end of the last measurement, the share in which nothing was measured;
@@ -161,13 +177,16 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A timeline as it is kept: what was spent, the seconds of the whole, when the first kernel was compiled, and the
-    share of the time from then on in which the GPU had nothing to measure (None where none was measured)."""
+    """A timeline as it is kept: what was spent, the seconds of the whole, when the first kernel was compiled, the share
+    of the time from then on in which the GPU had nothing to measure (None where none was measured), when the first
+    kernel had a time, and what the search began with."""
 
     spent: tuple[Spent, ...]
     wall_s: float
     first_cubin_s: float | None
     gpu_idle: float | None
+    first_kernel_s: float | None = None
+    begun_from: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; seconds by the millisecond, processor seconds by the tenth of one."""
@@ -176,6 +195,8 @@ class Record:
             "wall_s": round(self.wall_s, 3),
             "first_cubin_s": None if self.first_cubin_s is None else round(self.first_cubin_s, 3),
             "gpu_idle": None if self.gpu_idle is None else round(self.gpu_idle, 3),
+            "first_kernel_s": None if self.first_kernel_s is None else round(self.first_kernel_s, 3),
+            "begun_from": self.begun_from,
         }
 
     def table(self) -> list[tuple[str, ...]]:

@@ -96,8 +96,10 @@ def tune_on(
         pool = compiling or stack.enter_context(CompilePool(processes))
         pool.start()
         warm = [] if history is None else starts(history.alike(plan.fusion, gpu.card), spaces)
-        if warm and progress is not None:
-            progress.note(begun_from(warm))
+        if warm:
+            timeline.begun_from = begun_from(warm)
+            if progress is not None:
+                progress.note(timeline.begun_from)
         opener = stack.enter_context(
             ThreadPoolExecutor(1 + len(others))
         )  # inputs and reference are made while kernels are

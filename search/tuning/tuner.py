@@ -268,6 +268,7 @@ class Tuner:
             trial = judged(kernel.build, kernel.artifact, measured.result)
             if trial.state is TrialState.MEASURED and self._first_s is None:
                 self._first_s = self._budget.elapsed_s
+                self._timeline.first_kernel()
             self._end(trial)
             if trial.state not in WITHOUT_VERDICT:
                 self._judged[kernel.id] = trial

@@ -14,6 +14,8 @@ from rich.console import Console
 from compiler.arch import card_or_default
 from compiler.errors import UnknownCard, Unsupported
 from compiler.faults import UsageFault, reporting
+from fusetune.errors import InvalidRequest, PackageMissing
+from fusetune.signing import Trust
 from search.cli.load import sizes_of
 from search.cli.options import MAX_BUDGET_S, Bind, Seed
 from search.measure.fake import FACTS, FakeDevice
@@ -23,6 +25,7 @@ from service.ci.junit import junit_xml
 from service.ci.lock import LockError
 from service.ci.run import CiRun, Target, run
 from service.ci.summary import markdown_summary, text_summary
+from service.signing import Signer, UnusableKey
 
 GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Names the file that GitHub Actions shows on a job's page; what a step appends to it is kept."""
@@ -36,7 +39,7 @@ class Device(StrEnum):
     FAKE = "fake"
 
 
-@reporting(UsageFault, LockError, UnknownCard, Unsupported, OSError)
+@reporting(UsageFault, LockError, UnknownCard, Unsupported, UnusableKey, InvalidRequest, PackageMissing, OSError)
 def ci(
     fusions: Annotated[
         Path, typer.Option("--fusions", help="Folder of fusion files (*.json), or of suites.", metavar="DIR")
@@ -64,6 +67,15 @@ def ci(
         Path | None,
         typer.Option(
             "--summary", help=f"Write a Markdown summary. Default: the file in ${GITHUB_SUMMARY}.", metavar="FILE"
+        ),
+    ] = None,
+    sign_key: Annotated[
+        Path | None, typer.Option("--sign-key", help="Sign a lock that is written with this key.", metavar="FILE")
+    ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust", help="Take a lock only if this public key has signed it. May be repeated.", metavar="KEY"
         ),
     ] = None,
     seed: Seed = 0,
@@ -96,6 +108,8 @@ def ci(
         budget=lambda: Budget(seconds=budget_s, trials=trials),
         tolerance=tolerance / 100,
         seed=seed,
+        signer=Signer.load(sign_key) if sign_key is not None else None,
+        trust=Trust.of(trust) if trust else None,
         asks_for_gpu=device is not Device.NONE,
     )
     target = _target(device, card)

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from compiler.errors import Unsupported
 from compiler.nvrtc import CompilePool
+from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER
 from search.measure.device import DeviceLost
 from search.tuning.attached import Attached, Detached
@@ -22,8 +23,10 @@ from service.ci.check import Rebuild, check_built, check_run
 from service.ci.folder import Folder, LockSubject, Unusable, read_folder
 from service.ci.key import Key, differences
 from service.ci.lock import CiEntry, CiLock, read_lock, write_lock
+from service.ci.signed import check_signature, signed_by
 from service.ci.tuning import tune
 from service.ci.verdict import RETUNED, CiReport, CiVerdict, Status
+from service.signing import Signer
 
 Target: TypeAlias = Attached | Detached
 
@@ -34,7 +37,8 @@ _HOW_TO_LOCK = "To mend it: the same command with --update, on a machine with th
 class CiRun:
     """What a run is to do. `tolerance` is a share of the locked time; `budget` starts a budget for one tuning.
 
-    `sizes` are of symbols; `card` is the one asked for; `asks_for_gpu` is False if the user wants none.
+    `signer` signs what is written, `trust` says whose lock is taken. `sizes` are of symbols; `card` is the one asked;
+    `asks_for_gpu` is False if the user wants none.
     """
 
     fusions: Path
@@ -45,6 +49,8 @@ class CiRun:
     budget: Callable[[], Budget] = lambda: Budget(seconds=60.0)
     tolerance: float = 0.1
     seed: int = 0
+    signer: Signer | None = None
+    trust: Trust | None = None
     asks_for_gpu: bool = True
 
 
@@ -56,6 +62,8 @@ def run(job: CiRun, target: Target, console: Console) -> CiReport:
     """
     begun, started_at = time.monotonic(), datetime.now(UTC)
     before = read_lock(job.lock)
+    if before is not None and job.trust is not None:
+        check_signature(job.lock, before, job.trust)
     lock = before or CiLock()
     updating = job.update or before is None
     folder = read_folder(job.fusions, job.sizes, lock, job.lock)
@@ -65,7 +73,7 @@ def run(job: CiRun, target: Target, console: Console) -> CiReport:
     drops = updating and not folder.unusable  # a suite that cannot be read may hold the names that seem gone
     kept = {} if drops else {name: lock.fusions[name] for name in stale}
     entries = {**kept, **{v.name: v.entry for v in verdicts if v.entry is not None}}
-    after = lock if entries == lock.fusions else CiLock(fusions=entries)
+    after = signed_by(lock if entries == lock.fusions else CiLock(fusions=entries), job.signer)
     notes = [*_card_notes(target, after), *(_stale_note(name, drops) for name in stale)]
     notes += map(_unread_note, folder.unread)
     notes.append(_settle_lock(job, before, after, updating))
@@ -189,7 +197,9 @@ def _settle_lock(job: CiRun, before: CiLock | None, after: CiLock, updating: boo
         return f"{job.lock}: not written: there is no kernel to lock"
     write_lock(job.lock, after)
     written = f"written, {len(after.fusions)} {'entry' if len(after.fusions) == 1 else 'entries'}"
-    if before is not None and before.signature is not None:
+    if after.signature is not None:
+        written += f", signed by {after.signature.key[:16]}"
+    elif before is not None and before.signature is not None:
         written += ". Its signature was of the entries before and is gone: sign it anew"
     return f"{job.lock}: was not there; {written}. Commit it" if before is None else f"{job.lock}: {written}"
 

@@ -6,8 +6,6 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from service.cli.database import database_of, reports_faults
 from service.cli.options import DatabaseUrl, DataDir
@@ -36,8 +34,6 @@ def audit(
             entry = {"at": row.at.isoformat(), "actor": row.actor, "action": row.action, "subject": row.subject}
             typer.echo(json.dumps({**entry, "detail": row.detail}))
         return
-    table = Table("at (UTC)", "actor", "action", "subject", "detail", box=None, pad_edge=False)
-    for row in rows:
-        detail = json.dumps(row.detail) if row.detail else ""
-        table.add_row(f"{row.at:%Y-%m-%d %H:%M:%S}", row.actor, row.action, row.subject, detail)
-    Console(highlight=False, soft_wrap=True, markup=False).print(table)
+    for row in rows:  # no table: what was done to which id is never cut short
+        detail = f"  {json.dumps(row.detail)}" if row.detail else ""
+        typer.echo(f"{row.at:%Y-%m-%d %H:%M:%S} UTC  {row.actor}  {row.action}  {row.subject}{detail}")

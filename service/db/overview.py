@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import Select, case, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
@@ -13,6 +13,8 @@ from sqlalchemy.orm import Session, aliased
 from service.db import trials
 from service.db.models import BindingRow, CardRow, FusionRow, KernelRow, TrialRow, TuningRow
 from service.db.pages import Page, after, cursor_of
+
+R = TypeVar("R")
 
 TrialOrder = Literal["fastest", "number", "newest"]
 """`fastest`: measured trials by their median, then verified ones by what a model expects, then the others by number."""
@@ -107,13 +109,16 @@ def trial_page(
     session: Session, tuning_id: str, order: TrialOrder, offset: int, limit: int, state: str | None = None
 ) -> Sequence[TrialRow]:
     """`limit` trials of a tuning from `offset` on, in the order asked for."""
-    query = select(TrialRow).where(TrialRow.tuning_id == tuning_id)
+    places = select(TrialRow.number).where(TrialRow.tuning_id == tuning_id)
     if state is not None:
-        query = query.where(TrialRow.state == state)
-    return session.scalars(_ordered(query, order).offset(offset).limit(limit)).all()
+        places = places.where(TrialRow.state == state)
+    # Numbers are put in order, not whole trials: what is far behind would carry all before it through the sorting.
+    shown = _ordered(places, order).offset(offset).limit(limit).scalar_subquery()
+    query = select(TrialRow).where(TrialRow.tuning_id == tuning_id, TrialRow.number.in_(shown))
+    return session.scalars(_ordered(query, order)).all()
 
 
-def _ordered(query: Select[TrialRow], order: TrialOrder) -> Select[TrialRow]:
+def _ordered(query: Select[R], order: TrialOrder) -> Select[R]:
     match order:
         case "number":
             return query.order_by(TrialRow.number)

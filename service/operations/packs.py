@@ -113,8 +113,9 @@ def _checked(pack: PackFile, packed: PackedKernel) -> KernelArtifact:
     """The artifact of a kernel, which is what its view says. Raises UnusablePack."""
     view = packed.view
     member = kernel_member(view.artifact_sha256)
+    content = pack.member(member)
     try:
-        found = KernelArtifact.model_validate_json(pack.member(member))
+        found = KernelArtifact.model_validate_json(content)
     except ValueError:
         raise UnusablePack(f"{member}: it is no fusetune.kernel/1 document") from None
     for name, said, has in _claims(packed, found):

@@ -60,9 +60,10 @@ def get_pack(
 _BODY = {
     "requestBody": {
         "required": True,
-        "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }
+"""What the bytes are, they say themselves: any content type is taken."""
 
 
 @router.post("", response_model=PackTaken, responses=problems(BODY_TOO_LARGE, UNUSABLE_PACK), openapi_extra=_BODY)

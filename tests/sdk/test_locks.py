@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import fusetune
-from fusetune.errors import InvalidLock
+from fusetune.errors import InvalidLock, Untrusted
 from fusetune.running import LockedSource, ServiceSource, default_source, read_lock, use_source, write_lock
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
@@ -19,6 +19,7 @@ from fusetune.wire.signature import Signature
 from fusetune.wire.wanting import Distance
 from tests.sdk.fake_service import FakeService
 from tests.sdk.test_running import FUSION, ROWS, source_of
+from tests.sdk.test_signing import OURS, THEIRS, signed, written
 
 OTHER = Binding(sizes={"M": 9})
 
@@ -131,6 +132,24 @@ def test_equal_kernels_are_written_with_equal_bytes_and_lines_of_their_own(lock:
     text = lock.read_text()
     assert read_lock(lock).to_json() == text
     assert all(f'\n   "{name}": ' in text for name in ("code_hash", "launch_hash", "artifact_sha256"))
+
+
+def test_a_lock_is_taken_from_whom_is_trusted_alone(lock: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read_lock(lock)
+    assert read_lock(lock, None) == found
+    with pytest.raises(Untrusted, match="it is not signed"):
+        read_lock(lock, written(OURS))
+    lock.write_text(found.model_copy(update={"signature": signed(OURS, found.signed_bytes())}).to_json())
+    assert read_lock(lock, [written(THEIRS), written(OURS)]).fusions == found.fusions
+    with pytest.raises(Untrusted, match="is signed by"):
+        fusetune.use_lock(lock, trust=written(THEIRS))
+    edit(lock, policy="another")
+    with pytest.raises(Untrusted, match="is not over this content"):
+        read_lock(lock, written(OURS))
+    assert read_lock(lock).kernels[0].policy == "another", "whoever trusts nobody in particular checks hashes only"
+    monkeypatch.setenv("FUSETUNE_TRUST", written(OURS))
+    with pytest.raises(Untrusted, match="is not over this content"):
+        read_lock(lock)
 
 
 def test_what_is_signed_is_all_but_the_signature(lock: Path) -> None:

@@ -16,11 +16,11 @@ from fusetune.errors import FusetuneError, InvalidPack, OutdatedProof, Untrusted
 from fusetune.pack import Pack
 from fusetune.running import PackSource, default_source, use_pack, use_source
 from fusetune.store import Store
-from fusetune.wire.artifact import VERIFIER
+from fusetune.wire.artifact import VERIFIER, Evidence
 from fusetune.wire.binding import Binding
 from fusetune.wire.lock import Lock, LockedCard, LockedEvidence, LockEntry
 from fusetune.wire.pack import MANIFEST, SIGNATURES, PackWriter, kernel_member, pack_bytes
-from fusetune.wire.service import KernelView
+from fusetune.wire.service import Accept, KernelView
 from tests.sdk.fake_service import artifact, bias_gelu, card, kernel_view
 from tests.sdk.test_signing import OURS, THEIRS, kernel, signed, written
 
@@ -118,6 +118,20 @@ def test_a_function_is_asked_for_without_doubt(tmp_path: Path) -> None:
     for word in ("other", ""):
         with pytest.raises(InvalidPack, match="no fusion"):
             pack.function(word)
+
+
+def test_a_function_takes_the_evidence_that_is_accepted(tmp_path: Path) -> None:
+    emulated = Evidence(correct="verified_emulated", time="predicted")
+    made_so = artifact(FUSION, Binding(sizes={"M": 8}), evidence=emulated)
+    pack = Pack.load(put(tmp_path, packed(kernel_view(made_so), made(16)).content()))
+    with pytest.raises(WrongArguments):
+        pack.function().kernel_for(Tensor((8, 64)), Tensor((64,)))
+    accept = Accept(correct=("verified_emulated",), time=("predicted",))
+    found = pack.function(accept=accept).kernel_for(Tensor((8, 64)), Tensor((64,)))
+    assert found.artifact.evidence == emulated
+    only = Pack.load(put(tmp_path, packed(kernel_view(made_so)).content()))
+    with pytest.raises(InvalidPack, match="are verified_emulated, their time predicted"):
+        only.function()
 
 
 def changed(content: bytes, change: Callable[[dict[str, bytes]], Any]) -> bytes:

@@ -94,6 +94,8 @@ def capture(
     kwargs = dict(kwargs or {})
     flat, spec = pytree.tree_flatten((tuple(args), kwargs))
     positions = tuple(i for i, x in enumerate(flat) if isinstance(x, torch.Tensor))
+    if (sparse := next((flat[i].layout for i in positions if flat[i].layout is not torch.strided), None)) is not None:
+        raise CannotConvert("the arguments", f"a tensor of layout {sparse}", "Pass it dense: to_dense().")
     told: dict[str, Any] = {}
     # What a module holds goes in as arguments do, so that it may change its buffers.
     held = {**dict(fn.named_parameters()), **dict(fn.named_buffers())} if isinstance(fn, torch.nn.Module) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -51,6 +52,10 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     Raises InvalidRequest for an option that cannot be.
     """
+    unknown = sorted(options.keys() - OPTIONS)
+    if unknown:
+        found, known = f"unknown {', '.join(unknown)}", f"of {', '.join(sorted(OPTIONS))}"
+        raise InvalidRequest((Problem("the options of jit", found, known, "Correct the name."),))
     if function is None:
         return functools.partial(jit, **options)
     return JitFunction(function, **options)
@@ -76,6 +81,7 @@ class JitFunction:
         source: KernelSource | None = None,
     ) -> None:
         _check({"mode": mode, "effort": effort, "fallback": fallback, "swap": swap})
+        _check_values(function, buckets, budget_s)
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
@@ -335,6 +341,25 @@ def _check(chosen: dict[str, str]) -> None:
     ]
     if wrong:
         raise InvalidRequest(tuple(wrong))
+
+
+def _check_values(function: object, buckets: object, budget_s: Any) -> None:
+    wrong: list[Problem] = []
+    if not callable(function):
+        wrong.append(Problem("function", repr(function), "a function of tensors", "Decorate a function."))
+    is_list = isinstance(buckets, list | tuple) and all(type(x) is int and x > 0 for x in buckets)
+    if not is_list and buckets not in ("exact", "pow2"):
+        expected = "'exact', 'pow2' or a list of sizes from 1"
+        wrong.append(Problem("buckets", repr(buckets), expected, "Write one of these."))
+    is_number = isinstance(budget_s, int | float) and not isinstance(budget_s, bool)
+    if budget_s is not None and (not is_number or not budget_s > 0):
+        wrong.append(Problem("budget_s", repr(budget_s), "seconds above 0, or None", "Leave it out for no bound."))
+    if wrong:
+        raise InvalidRequest(tuple(wrong))
+
+
+OPTIONS = frozenset(inspect.signature(JitFunction.__init__).parameters) - {"self", "function"}
+"""Names that `jit` takes."""
 
 
 def _is_capturing() -> bool:

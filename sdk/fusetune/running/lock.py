@@ -12,6 +12,7 @@ from pathlib import Path
 from fusetune.errors import FusetuneError, InvalidLock
 from fusetune.kernel import Kernel
 from fusetune.running.source import KernelSource, Key, Search, ServiceSource
+from fusetune.signing import Trust, TrustLike, process_trust
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
@@ -89,8 +90,20 @@ def _entry(kernel: Kernel, info: KernelView) -> LockEntry:
     )
 
 
-def read_lock(path: str | os.PathLike[str]) -> Lock:
-    """The lock in a file, whoever wrote it. Raises OSError, InvalidLock."""
+def read_lock(path: str | os.PathLike[str], trust: TrustLike | None = None) -> Lock:
+    """The lock in a file, `fusetune.write_lock`'s or `service ci`'s.
+
+    `trust`: public keys, one of which must have signed it. A signature that is there must hold where the process trusts
+    keys (FUSETUNE_TRUST). Raises OSError, InvalidLock, Untrusted, InvalidRequest, PackageMissing.
+    """
+    lock = _parsed(path)
+    ours = process_trust() if trust is None else Trust.of(trust)
+    if ours is not None and (trust is not None or lock.signature is not None):
+        ours.check(str(path), lock.signed_bytes(), () if lock.signature is None else (lock.signature,))
+    return lock
+
+
+def _parsed(path: str | os.PathLike[str]) -> Lock:
     try:
         return parse_lock(Path(path).read_bytes(), Lock)
     except UnusableLock as error:

@@ -10,6 +10,7 @@ from fusetune.pack import Pack
 from fusetune.running.lock import LockedSource, lock_of, read_lock
 from fusetune.running.packed import PackSource
 from fusetune.running.source import KernelSource, ServiceSource
+from fusetune.signing import TrustLike
 from fusetune.store import Store
 
 _DEFAULT: list[KernelSource] = []
@@ -29,9 +30,12 @@ def use_source(source: KernelSource | None) -> None:
     _DEFAULT[:] = [] if source is None else [source]
 
 
-def use_lock(path: str | os.PathLike[str], store: Store | None = None) -> None:
-    """From now on functions take the kernels of this file alone, out of the store. Raises OSError, InvalidLock."""
-    use_source(LockedSource(read_lock(path), store))
+def use_lock(path: str | os.PathLike[str], store: Store | None = None, trust: TrustLike | None = None) -> None:
+    """From now on functions take the kernels of this file alone, out of the store; `trust` as of `read_lock`.
+
+    Raises OSError, InvalidLock, Untrusted, InvalidRequest, PackageMissing.
+    """
+    use_source(LockedSource(read_lock(path, trust), store))
 
 
 def use_pack(pack: Pack | str | os.PathLike[str]) -> None:

@@ -32,10 +32,28 @@ def register(name: str, made_of: Any, *, backward: Any = None, changes: Sequence
     if not space.isidentifier() or not op.isidentifier():
         fix = "Write it like mine::bias_gelu."
         raise InvalidRequest((Problem("name", show(name), "a namespace and a name", fix),))
+    if hasattr(getattr(torch.ops, space), op):
+        raise InvalidRequest((Problem("name", show(name), "one that no operator has", "Choose another."),))
+    if not hasattr(made_of, "artifact") and not hasattr(made_of, "part"):
+        expected = "a Kernel, or a function under fusetune.jit"
+        raise InvalidRequest((Problem("made_of", type(made_of).__name__, expected, "Decorate it: fusetune.jit."),))
     library = _LIBRARIES.setdefault(space, Library(space, "FRAGMENT"))  # type: ignore[no-untyped-call]
     if hasattr(made_of, "artifact"):
         return _of_kernel(library, space, op, made_of, backward)
-    return _of_function(library, space, op, made_of, tuple(changes))
+    if backward is not None:
+        fix = "Give it grad=True, and leave `backward` out."
+        raise InvalidRequest((Problem("backward", "given", "none: a jit function brings its own", fix),))
+    return _of_function(library, op, made_of, tuple(changes))
+
+
+def _schema_of(function: Callable[..., Any], changes: tuple[str, ...]) -> str:
+    try:
+        return infer_schema(function, mutates_args=changes)
+    except (ValueError, TypeError) as error:
+        expected = "parameters and results with annotations of torch's types, those in `changes` among them"
+        fix = "Annotate it, as in (x: torch.Tensor, scale: float) -> torch.Tensor."
+        reason = str(error).splitlines()[0].removeprefix("infer_schema(func): ").rstrip(".")
+        raise InvalidRequest((Problem("the function", reason, expected, fix),)) from None
 
 
 def _define(library: Library, op: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
@@ -104,13 +122,13 @@ def _give_gradients(library: Library, op: str, count: int, backward: Callable[..
     register_autograd(f"{library.ns}::{op}", run, setup_context=keep, lib=library)
 
 
-def _of_function(library: Library, space: str, op: str, jitted: Any, changes: tuple[str, ...]) -> Callable[..., Any]:
+def _of_function(library: Library, op: str, jitted: Any, changes: tuple[str, ...]) -> Callable[..., Any]:
     function = jitted.__wrapped__
     if changes and jitted.grad:
         fix = "Leave grad=True out of fusetune.jit."
         raise InvalidRequest((Problem("changes", show(list(changes)), "none: the function brings gradients", fix),))
     forward = torch.no_grad()(jitted.part("operator", function, is_inside=True))
-    called = _define(library, op, infer_schema(function, mutates_args=changes), forward, function)
+    called = _define(library, op, _schema_of(function, changes), forward, function)
     if not jitted.grad:
         return called  # type: ignore[no-any-return]
 

@@ -33,7 +33,17 @@ _ENDS = {
 _MS = 1e3
 """Microseconds in a millisecond."""
 
-_IN_MS = {"ms": 1.0, "milliseconds": 1.0, "s": 1e3, "seconds": 1e3, "us": 1e-3, "microseconds": 1e-3, "ns": 1e-6}
+_IN_MS = {
+    "ms": 1.0,
+    "milliseconds": 1.0,
+    "miliseconds": 1.0,
+    "s": 1e3,
+    "seconds": 1e3,
+    "us": 1e-3,
+    "microseconds": 1e-3,
+    "ns": 1e-6,
+}
+"""Units by name; one is spelled as published tables spell it."""
 
 
 class T4Error(ValueError):

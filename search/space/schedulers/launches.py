@@ -156,7 +156,13 @@ def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Sche
         share = allowance.half()
         if found and share.operators < len(program.ops):
             break  # too little is left to ask for more than single operators
-        cut = cheapest_cut(program, card, lambda part: any(s.refusal(part, arch) is None for s in every), share)
+        cut = cheapest_cut(
+            program,
+            card,
+            lambda part: any(s.refusal(part, arch) is None for s in every),
+            share,
+            late_first=how.startswith(GROUPS),
+        )
         allowance.spent(share)
         if cut is None or (len(cut.parts) == 1 and is_single):
             continue  # one launch is of use only with permutes or outputs in another order than a kernel holds

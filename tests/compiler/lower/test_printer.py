@@ -42,9 +42,9 @@ kernel grid (6, 1, 1) block (1, 1, 1) shared 136 bytes aligned to 128, 32-bit in
 init barriers: 1 from byte 128, prefetch map_s
 sync
 elected:
-  expect 64 bytes on barrier[128]
-  tma load s@[0] = map_s(bx * 16), 64 bytes on barrier[128]
-wait barrier[128] parity 0
+  expect 64 bytes on s.filled[0]
+  tma load s@[0] = map_s(bx * 16), 64 bytes on s.filled[0]
+wait s.filled[0] parity 0
 for k0 < 16:
   declare r: f32[1]
   load r[0] = s@[k0 * 4]
@@ -91,6 +91,23 @@ ACCESS: dict[str, Any] = {
     "guards": (LESS,),
     "tail": LESS,
 }
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        (const(3), "w0.filled[3]"),
+        (var(K0), "w0.filled[k0]"),
+        (var(K0) % 4, "w0.filled[k0 % 4]"),
+        ((var(K0) + 3) % 4, "w0.filled[(k0 + 3) % 4]"),
+        (var(K0) % 4 + var(K0) // 4, "w0.filled[(k0 % 4) + (k0 / 4)]"),
+    ],
+    ids=str,
+)
+def test_a_barrier_of_a_ring_has_a_name_and_a_place(place: Expr, text: str) -> None:
+    named = Barrier(place * 8 + 128, "w0.filled", place)
+    assert statements_text((sync_ir.WaitBarrier(named, const(1)),)) == f"wait {text} parity 1"
+
 
 SAMPLES: list[k.Stmt] = [
     k.Declare("r", DType.F32, 4),
@@ -194,7 +211,7 @@ def changes(node: Any) -> Iterator[Any]:
             assert is_dataclass(node)
             assert not isinstance(node, type)
             for f in fields(node):
-                if (type(node), f.name) not in DECLARED_ELSEWHERE:
+                if f.compare and (type(node), f.name) not in DECLARED_ELSEWHERE:  # others are for people alone
                     for changed in changes(getattr(node, f.name)):
                         yield replace(node, **{f.name: changed})
 

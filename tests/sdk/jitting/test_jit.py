@@ -306,3 +306,23 @@ def hot() -> Callable[[], float]:
 def test_the_hot_path_costs_ten_microseconds_at_most(hot: Callable[[], float]) -> None:
     """The best of three tries: what other processes take is not ours."""
     assert min(hot() for _ in range(3)) <= 10.0
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "said"),
+    [
+        pytest.param(torch.relu, {"modes": "block"}, "unknown modes", id="a-name"),
+        pytest.param(5, {}, "a function of tensors", id="no-function"),
+        pytest.param(torch.relu, {"buckets": "pow3"}, "buckets", id="a-word"),
+        pytest.param(torch.relu, {"buckets": [0, 64]}, "sizes from 1", id="a-size"),
+        pytest.param(torch.relu, {"budget_s": -3}, "seconds above 0", id="a-budget"),
+    ],
+)
+def test_what_jit_cannot_take_is_refused(function: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        fusetune.jit(function, **options)
+
+
+def test_a_sparse_tensor_is_refused_by_its_layout() -> None:
+    with pytest.raises(CannotConvert, match=r"sparse_coo.*to_dense"):
+        fusetune.from_torch(torch.relu)(torch.eye(3).to_sparse())

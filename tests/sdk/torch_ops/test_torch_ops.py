@@ -182,3 +182,30 @@ def test_export_keeps_the_operator() -> None:
 def test_a_name_that_cannot_be_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest, match="namespace"):
         torch_ops.register(name, OnHost(lambda x, b: x + b))
+
+
+def unannotated(x: Any) -> Any:
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("made_of", "given", "said"),
+    [
+        pytest.param(lambda: bias_silu, {}, "a function under fusetune.jit", id="a-plain-function"),
+        pytest.param(lambda: 3, {}, "a Kernel", id="a-number"),
+        pytest.param(lambda: fusetune.jit(lambda x: x * 2), {}, "annotation", id="no-annotations"),
+        pytest.param(lambda: fusetune.jit(unannotated), {}, "Annotate it", id="of-no-type-of-torch"),
+        pytest.param(lambda: fusetune.jit(bias_silu), {"changes": ("y",)}, "y", id="changes-no-parameter"),
+        pytest.param(lambda: fusetune.jit(bias_silu), {"backward": bias_silu}, "grad=True", id="a-second-backward"),
+    ],
+)
+def test_what_makes_no_operator_is_refused(made_of: Callable[[], Any], given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        torch_ops.register(next(NAMES), made_of(), **given)
+
+
+def test_a_name_is_given_once() -> None:
+    name = next(NAMES)
+    torch_ops.register(name, fusetune.jit(bias_silu))
+    with pytest.raises(InvalidRequest, match="one that no operator has"):
+        torch_ops.register(name, fusetune.jit(bias_silu))

@@ -46,7 +46,12 @@ def folds(shape: tuple[int, ...], *dims: tuple[int, ...], kind: str = "sum", kee
         pytest.param((77, 130, 512), [(0, 1), (2,)], (132, 251, 501), id="parts-of-one-dimension"),
         pytest.param((77, 130, 512), [(0,), (1, 2)], (), id="one-of-two"),
         pytest.param((1024, 8, 64), [(0,), (2,)], (128, 256), id="heads"),
-        pytest.param((1024, 8, 64), [(1,), (2,)], (), id="an-inner-dimension"),
+        pytest.param((1024, 8, 64), [(1,), (2,)], (), id="batches-of-few-rows"),
+        pytest.param((32, 1024, 64), [(1,), (2,)], (128, 256, 512), id="batches"),
+        pytest.param((3, 1021, 64), [(1,), (2,)], (), id="groups-of-batches-far-from-the-card"),
+        pytest.param((32, 1021, 64), [(1,), (2,)], (), id="batches-of-a-prime"),
+        pytest.param((7, 1021, 64), [(1,), (0, 1), (2,)], (128, 256, 511), id="batches-beside-all-rows"),
+        pytest.param((8, 4, 1024, 64), [(1, 2), (2,), (3,)], (), id="batches-of-two-sizes"),
     ],
 )
 def test_groups_are_as_many_as_the_card_takes_and_divide_the_rows_if_they_can(
@@ -96,6 +101,19 @@ def test_groups_change_nothing(groups: int, rows: int, missing: int, columns: in
     grouped = in_groups(fusion, groups)
     assert (groups, columns) in {v.shape for v in grouped.values}
     inputs = [np.random.default_rng(rows).normal(size=(there, columns))]
+    for found, expected in zip(
+        evaluate(grouped, inputs, np, rounds=False), evaluate(fusion, inputs, np, rounds=False), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["sum", "mean", "amax"])
+@pytest.mark.parametrize("dims", [[(1,), (2,)], [(1,), (0, 1), (2,)]])
+def test_groups_of_batches_change_nothing(kind: str, dims: list[tuple[int, ...]]) -> None:
+    fusion = folds((3, 8, 5), *dims, kind=kind)
+    grouped = in_groups(fusion, 6)
+    assert (3, 2, 5) in {v.shape for v in grouped.values}
+    inputs = [np.random.default_rng(1).normal(size=(3, 8, 5))]
     for found, expected in zip(
         evaluate(grouped, inputs, np, rounds=False), evaluate(fusion, inputs, np, rounds=False), strict=True
     ):

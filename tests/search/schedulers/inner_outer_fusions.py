@@ -126,3 +126,23 @@ def heads(rows: int, count: int, columns: int) -> Fusion:
         fold("mean", "t", "c", 0, keepdim=True),
     ]
     return from_wire([tensor("x", shape, "bf16")], ops, "y", "c")
+
+
+def batches(count: int, rows: int, columns: int) -> Fusion:
+    """Columns folded batch by batch, before and after a fold of their rows, beside columns of all batches: gradients of
+    a norm whose shift and scale each image has of its own, and of the bias before it."""
+    shape = (count, rows, columns)
+    ops = [
+        cast("x", "t"),
+        fold("sum", "t", "shift", 1),
+        fold("sum", "t", "r", 2),
+        op("broadcast_to", "b", "r", shape=list(shape), dims=[0, 1]),
+        op("mul", "s", "b", 0.125),
+        op("sub", "d", "t", "s"),
+        op("cast", "dx", "d", dtype="bf16"),
+        op("mul", "m", "d", "t"),
+        fold("sum", "m", "scale", 1),
+        op("reshape", "flat", "d", shape=[count * rows, columns]),
+        fold("sum", "flat", "bias", 0),
+    ]
+    return from_wire([tensor("x", shape, "bf16")], ops, "shift", "dx", "scale", "bias")

@@ -24,6 +24,7 @@ from search.space.schedulers.launches import Launches
 from tests.cards import card_of
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.inner_outer_fusions import (
+    batches,
     cast,
     fold,
     heads,
@@ -116,6 +117,16 @@ def test_launches_in_groups_stand_beside_those_of_other_cuts() -> None:
         assert [second.value(name).shape for name in (*second.inputs, *second.outputs)] == [(groups, 1024), (1024,)]
 
 
+@pytest.mark.parametrize(("rows", "groups"), [(1024, 128), (1000, 128)])
+def test_no_group_has_rows_of_two_batches(rows: int, groups: int) -> None:
+    """What is folded batch by batch, and what is folded over all, in one pass over the data."""
+    (found, *_) = launches(batches(32, rows, 256))
+    first, *later = (part.fusion for part in found.cut.parts)
+    sums = {first.value(name).shape for name in first.outputs} - {(32, rows, 256)}
+    assert sums == {(32, groups // 32, 256)}
+    assert all(part.value(name).shape in sums for part in later for name in part.inputs)
+
+
 def test_groups_that_do_not_divide_the_rows_have_a_rest() -> None:
     """8191 rows in 128 groups of 64, of which the last has 63; what comes of groups is read once more, and no more."""
     first, second = (part.fusion for part in launches(shares_of_rows(8191, 1024))[0].cut.parts)
@@ -184,6 +195,12 @@ KERNELS: dict[str, tuple[Fusion, int, dict[str, Any]]] = {
     "cluster": (row_and_column_sums((12, 8192), (1,), (0,)), 3, {"vector": 8, "threads": 128, "cluster": 2}),
     "masks": (masked_sums(36, 96), 4, {"vector": 8, "threads": 4, "rows": 4}),
     "heads": (heads(48, 3, 32), 4, {"vector": 8, "threads": 4, "rows": 4}),
+    "batches": (batches(2, 16, 64), 4, {"vector": 8, "threads": 8, "rows": 2}),
+    "batches-in-a-ring": (
+        batches(2, 16, 512),
+        4,
+        {"keep": "shared", "vector": 4, "threads": 128, "rows": 2, "stages": 2},
+    ),
     "rest": (layer_norm_backward(37, 64), 4, {"vector": 8, "threads": 8, "rows": 2}),
     "rest-in-a-ring": (
         layer_norm_backward(37, 512),

@@ -16,10 +16,10 @@ from search.tuning.budget import Budget
 from search.tuning.build import Builder
 from search.tuning.journal import Journal
 from search.tuning.lanes import Gpu
+from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.trial import TrialState
 from search.tuning.tuner import SearchSettings, Tuner
 from tests.search.measure.kernels import add_fusion, artifact_of
-from tests.search.tuning.samplers.random_sampler import RandomSampler
 from tests.search.tuning.test_tuner import KEY, Compiler, Drafter, Scripted
 
 FAULTS = {

@@ -15,8 +15,8 @@ from search.tuning.build import Builder
 from search.tuning.first import FirstKernel
 from search.tuning.journal import Journal
 from search.tuning.leaders import Winner
+from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
-from tests.search.tuning.samplers.random_sampler import RandomSampler
 from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Scripted, artifact
 
 

@@ -18,9 +18,9 @@ from search.tuning.elsewhere import HostLost, SharedBuilds
 from search.tuning.failing import Failure
 from search.tuning.journal import Journal
 from search.tuning.lanes import Gpu
+from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.trial import TrialState
 from search.tuning.tuner import Builds, SearchOutcome, SearchSettings, Tuner
-from tests.search.tuning.samplers.random_sampler import RandomSampler
 from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Generated, Scripted, artifact
 from tests.search.tuning.test_tuner import Compiled as ScriptedCompile
 

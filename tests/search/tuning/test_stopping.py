@@ -15,10 +15,10 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.spread import Ranked
 from search.tuning.journal import Journal
 from search.tuning.leaders import AS_FAST, Leader, served_first
+from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.stopping import LEAST_MEASURED, Stopping, StopRules, expected_improvement
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import SearchSettings, Tuner
-from tests.search.tuning.samplers.random_sampler import RandomSampler
 from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Scripted, artifact
 
 

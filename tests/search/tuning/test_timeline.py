@@ -80,3 +80,16 @@ def test_the_record_is_what_the_service_answers_and_a_table() -> None:
     assert rows[0] == ("compiling", "compilers", "1", "1.00", "2.00", "1.00", "0.99")
     assert (whole[0], whole[-1]) == ("all", "1.09")
     assert record.words == "From the first cubin on, the GPU had nothing to measure for 0% of the time."
+
+
+def test_the_first_kernel_and_what_was_begun_from_are_told_once() -> None:
+    told = Timeline()
+    assert TimelineView.model_validate_json(json.dumps(told.record().to_json())).first_kernel_s is None
+    told.begun_from = "Begun from 2 of other sizes."
+    told.first_kernel()
+    first = told.record().first_kernel_s
+    told.first_kernel()
+    view = TimelineView.model_validate_json(json.dumps(told.record().to_json()))
+    assert first is not None
+    assert view.first_kernel_s == round(first, 3)
+    assert view.begun_from == "Begun from 2 of other sizes."

@@ -25,9 +25,9 @@ from search.tuning.candidates.draft import Draft
 from search.tuning.failing import failure_of
 from search.tuning.journal import Journal, JournalKey
 from search.tuning.leaders import MOST_LATE, Leader, median_interval, tied
+from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import Ending, SearchOutcome, SearchSettings, Tuner
-from tests.search.tuning.samplers.random_sampler import RandomSampler
 
 KEY = JournalKey("fingerprint", "binding", "card", "policy", "generator")
 

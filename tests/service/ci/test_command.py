@@ -23,6 +23,7 @@ from search.tuning.budget import Budget
 from service.ci import command
 from service.ci.lock import CiLock, read_lock
 from service.ci.tuning import tune
+from service.signing import Signer
 from tests.service.ci.conftest import times_of
 
 Edit = Callable[[str, Callable[[dict[str, Any]], None]], None]
@@ -409,3 +410,24 @@ def test_the_help_documents_the_exit_codes() -> None:
         assert f"{code} " in text
         assert meaning in text
     assert "fake" not in text
+
+
+def test_a_lock_is_signed_if_a_key_is_given_and_taken_from_whom_is_trusted(place: Path, edit_entry: Edit) -> None:
+    signer = Signer.create(place / "key.pem")
+    other = Signer.create(place / "other.pem")
+    untrusted = ci(place, "--trust", signer.public, device="none")
+    assert (untrusted.exit_code, "it is not signed, expected a signature of a key of --trust" in untrusted.stderr) == (
+        2,
+        True,
+    )
+    before = (place / "lock.json").read_bytes()
+    assert ci(place, "--sign-key", str(place / "key.pem"), device="none").exit_code == 0
+    assert (place / "lock.json").read_bytes() == before, "nothing is written without --update"
+    written = ci(place, "--update", "--sign-key", str(place / "key.pem"), device="none")
+    assert f"written, 3 entries, signed by {signer.key[:16]}" in written.stdout
+    assert ci(place, "--trust", signer.public, device="none").exit_code == 0
+    assert ci(place, "--trust", other.public, device="none").exit_code == 2
+    edit_entry("add", lambda entry: entry.update(times_of(11.0)))
+    changed = ci(place, "--trust", signer.public, device="none")
+    assert (changed.exit_code, "is not over this content" in changed.stderr) == (2, True)
+    assert ci(place, "--sign-key", str(place / "none.pem"), device="none").exit_code == 2

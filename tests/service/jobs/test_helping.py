@@ -59,9 +59,10 @@ def test_one_tuning_uses_the_workers_that_are_idle_and_outlives_one(site: Site) 
     killed = site.workers[("w1", "w2", "w0").index(other)]
     assert killed.stop(signal.SIGKILL) == -signal.SIGKILL
     with site.db.write() as session:
-        row = session.get(TuningRow, tuning_id)
-        assert row is not None
-        row.enough = {"within_floor": None, "improvement": 0.5}  # its search may end now
+        session.get_one(TuningRow, tuning_id).enough = {
+            "within_floor": None,
+            "improvement": 0.5,
+        }  # its search may end now
     ended = site.ended(tuning_id)
     assert (ended.state, ended.ended, ended.error) == ("done", "improvement", None)
     assert ended.kernel_id is not None

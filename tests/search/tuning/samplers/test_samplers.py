@@ -14,8 +14,8 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.samplers.guided import TURNS, WARM_START, GuidedSampler
 from search.tuning.samplers.optuna import OptunaSampler
 from search.tuning.samplers.protocol import Sampler
+from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.trial import TrialState
-from tests.search.tuning.samplers.random_sampler import RandomSampler
 
 
 def unranked(spaces: Mapping[str, Space], seed: int) -> GuidedSampler:
