@@ -23,6 +23,7 @@ from torch.utils import _pytree as pytree
 
 from fusetune.errors import CannotConvert, NotCached
 from fusetune.graph.ambient import on_a_thread
+from fusetune.jitting.call_key import NoKey, Outside
 from fusetune.jitting.joint import Joint, JointHalf, joint_of
 
 Define = Callable[[str, str, Callable[..., Any], Callable[..., Any]], Any]
@@ -54,6 +55,7 @@ class Gradients:
 
     def __init__(self, jitted: Any, operator: Any, define: Define) -> None:
         self.jitted, self.operator, self.function = jitted, operator, jitted.__wrapped__
+        self._outside = Outside(self.function)
         self._plans: dict[object, JointPlan | None] = {}
         self._by_text: dict[str, JointPlan] = {}
         self._lock = threading.RLock()
@@ -107,7 +109,11 @@ class Gradients:
     def _plan(self, leaves: Sequence[Any], spec: Any) -> JointPlan | None:
         """How a call is cut; None for one that cannot be, or whose function reads tensors beside its arguments."""
         autocast = [(torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in ("cuda", "cpu")]
-        key = (str(spec), str(autocast), torch.get_default_dtype(), *map(_form, leaves))
+        try:
+            outside = self._outside.key()
+        except NoKey:  # it reads a tensor that is traced, too
+            return None
+        key = (outside, str(spec), str(autocast), torch.get_default_dtype(), *map(_form, leaves))
         with self._lock:
             if key not in self._plans:
                 made = self._plans[key] = self._cut(leaves, spec)

@@ -123,6 +123,23 @@ def test_gradients_are_eagers(function: Callable[..., Any], dynamic: bool) -> No
                 same(mine.grad, theirs.grad, 8.0)
 
 
+@pytest.mark.parametrize("factor", [2.0, 3.0])
+def test_a_number_that_a_function_closes_over_is_read_again_by_each_trace(factor: float) -> None:
+    scale = 2.0
+
+    def scaled(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(x * w) * scale
+
+    call, _ = registered(scaled)
+    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*leaves()).backward()  # type: ignore[no-untyped-call]
+    torch._dynamo.reset()
+    scale = factor
+    found, expected = leaves(), leaves()
+    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*found).backward()  # type: ignore[no-untyped-call]
+    loss_of(scaled)(*expected).backward()  # type: ignore[no-untyped-call]
+    same([x.grad for x in found], [x.grad for x in expected], 4.0)
+
+
 def test_numbers_beside_tensors() -> None:
     def damped(x: torch.Tensor, w: torch.Tensor, eps: float, power: int = 2) -> torch.Tensor:
         return x / (w.abs() + eps) ** power
