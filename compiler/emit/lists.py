@@ -37,7 +37,9 @@ def chunk_of_list(kernel: Kernel, table: ListTable) -> list[str]:
         if p.name in slots:
             const = "" if p.written else "const "
             address = f"lists.address[{slots[p.name]}][row]"
+            begins = "" if p.position in table.single else " + done"
             lines.append(
-                f"{const}{ELEMENT[p.dtype]}* {p.name} = reinterpret_cast<{const}{ELEMENT[p.dtype]}*>({address}) + done;"
+                f"{const}{ELEMENT[p.dtype]}* {p.name} = "
+                f"reinterpret_cast<{const}{ELEMENT[p.dtype]}*>({address}){begins};"
             )
     return [f"  {line}" for line in lines]

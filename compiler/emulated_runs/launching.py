@@ -26,6 +26,7 @@ from fusetune.wire.artifact import (
     TensorMapArg,
 )
 from fusetune.wire.lists import ListRow, address_offset, chunks_of, table
+from fusetune.wire.op_check import ITEM_BYTES
 
 Fill = Callable[[int, int], Bytes]
 """The bytes of a tensor from one offset up to another."""
@@ -93,22 +94,30 @@ def launches_of(artifact: KernelArtifact, tensors: Sequence[EmulatedTensor], par
     made = (launched(spec, artifact.arch, tensors, scratch) for spec in artifact.launches)
     if artifact.lists is None:
         return tuple(made)
-    (elems,) = tensors[artifact.lists.positions[0]].shape
+    (elems,) = tensors[artifact.lists.sized].shape
     return tuple(_over_lists(launch, artifact.lists, tensors, parts or ((0, elems),)) for launch in made)
 
 
 def _over_lists(launch: Launch, arg: ListArg, tensors: Sequence[EmulatedTensor], parts: Parts) -> Launch:
-    """The launch with the table of these parts of the tensors as lists, and a block for each of their chunks."""
+    """The launch with the table of these parts of the tensors as lists, and a block for each of their chunks. Of single
+    elements, each part has the next of the storage, which begins again at its end."""
     slots = [tensors[position] for position in arg.positions]
     rows = [ListRow((0,) * len(slots), elems) for _, elems in parts]
     addresses = tuple(
-        (address_offset(arg.rows, n, row), t.name, start * (t.data.size // t.shape[0]))
+        (address_offset(arg.rows, n, row), t.name, _begins(t, row, start))
         for n, t in enumerate(slots)
         for row, (start, _) in enumerate(parts)
     )
     filled = emulator.TableArgument(table(rows, len(slots), arg.rows, arg.tile), addresses)
     args = tuple(filled if isinstance(one, emulator.TableArgument) else one for one in launch.args)
     return replace(launch, args=args, grid=(chunks_of(rows, arg.tile), 1, 1))
+
+
+def _begins(tensor: EmulatedTensor, row: int, start: int) -> int:
+    """Bytes before a part's first element, or before its single one."""
+    if tensor.shape:
+        return start * (tensor.data.size // tensor.shape[0])
+    return row * ITEM_BYTES[tensor.dtype] % tensor.data.size
 
 
 def launched(

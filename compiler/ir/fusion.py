@@ -121,6 +121,7 @@ class Fusion:
 
     `aliases`: outputs that are written into the memory of an input, which is like them, each with that input.
     `is_list`: its vectors are lists of tensors, of any lengths, and what it says holds of each element.
+    `singles`: of a fusion over lists, the inputs that are lists of single elements, one beside each tensor.
     `orders`: inputs and outputs whose dimension k is dimension order[k] of the caller's tensor, if there is one.
     `is_pinned`: every operator has one form, which all kernels that are made of the fusion keep (`compiler.ir.pinned`).
     `scalars`: `c0..` in the order of a call, which passes them after the tensors; launches of a fusion have all of it.
@@ -137,6 +138,7 @@ class Fusion:
     aliases: tuple[tuple[str, str], ...] = ()
     orders: tuple[tuple[str, tuple[int, ...]], ...] = ()
     is_list: bool = False
+    singles: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Value]:

@@ -34,14 +34,16 @@ def over_lists(facts: Facts, kernel: Kernel) -> Kernel:
     fusion = facts.sf.fusion
     chunk = chunk_elems(facts.sf, facts.indexing)
     listed = tuple(p.name for p in kernel.pointers if fusion.value(p.name).shape)
-    slots = tuple(dict.fromkeys(fusion.memory_of(name) for name in listed))
+    rowed = tuple(p.name for p in kernel.pointers if p.name in listed or p.name in fusion.singles)
+    slots = tuple(dict.fromkeys(fusion.memory_of(name) for name in rowed))
     others = len(kernel.pointers) + len(kernel.numbers)
     table = ListTable(
-        tuple((name, slots.index(fusion.memory_of(name))) for name in listed),
+        tuple((name, slots.index(fusion.memory_of(name))) for name in rowed),
         slots,
         (PARAMETER_BYTES - _FIXED_BYTES - _ADDRESS_BYTES * others) // (_ADDRESS_BYTES * len(slots) + _ROW_BYTES),
         chunk,
         _word_elems(fusion, listed),
+        tuple(fusion.inputs.index(name) for name in fusion.singles),
     )
     whole = map_exprs(kernel.body, in_chunk)
     elems = Var(CHUNK_ELEMS, chunk + 1)

@@ -61,7 +61,8 @@ class ListTable:
     """A kernel parameter: the tensors of lists, a row of at most `rows` for one of each list.
 
     `pointers`: the kernel's own that are lists, each with its slot; `slots`: the inputs and outputs whose memory they
-    are. A block works on a chunk of `chunk` elements; `step`: the elements of an aligned word.
+    are. A block works on a chunk of `chunk` elements; `step`: the elements of an aligned word. `single`: the positions
+    of inputs that have one element beside each tensor, which all of the tensor's blocks read.
     """
 
     pointers: tuple[tuple[str, int], ...]
@@ -69,6 +70,7 @@ class ListTable:
     rows: int
     chunk: int
     step: int
+    single: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

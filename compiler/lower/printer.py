@@ -331,7 +331,8 @@ def _tensor_map(m: TensorMap) -> str:
 def _list_table(t: ListTable) -> str:
     pointers = ", ".join(" in ".join(map(str, pointer)) for pointer in t.pointers)
     rows = f"{t.rows} rows of {', '.join(t.slots)}"
-    return f"table of lists: slots {pointers}; {rows}; chunks of {t.chunk} elements, words of {t.step}"
+    single = f"; single elements: {_numbers(t.single)}" if t.single else ""
+    return f"table of lists: slots {pointers}; {rows}; chunks of {t.chunk} elements, words of {t.step}{single}"
 
 
 def _at_most(s: Loop) -> str:

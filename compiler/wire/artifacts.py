@@ -258,7 +258,8 @@ def _list_arg(kernel: Kernel, table: ListTable, places: tuple[int, ...]) -> List
     """The table of a kernel over lists; each slot has the position of the tensor whose memory it is."""
     at = {p.name: places[p.position] for p in kernel.pointers}
     positions = tuple(next(at[name] for name, own in table.pointers if own == slot) for slot in range(len(table.slots)))
-    return ListArg(positions=positions, rows=table.rows, tile=table.chunk, step=table.step)
+    single = tuple(places[position] for position in table.single)
+    return ListArg(positions=positions, rows=table.rows, tile=table.chunk, step=table.step, single=single)
 
 
 def _parameter(dtype: DType) -> Any:

@@ -83,12 +83,17 @@ def to_wire(fusion: ir.Fusion) -> tuple[Fusion, Binding]:
     these: `fusion_to_json` stores them beside.
     """
     into = {output: {"alias": name} for output, name in fusion.aliases}
-    is_list = {"list": True} if fusion.is_list else {}
+    listed = {name for name in fusion.inputs if fusion.is_list and (fusion.value(name).shape or name in fusion.singles)}
     scalars = [{"name": x.name, "dtype": x.dtype.value} for x in fusion.scalars]
     document = {
         "format": FORMAT,
         "inputs": [
-            {"name": v.name, "shape": list(v.shape), "dtype": v.dtype.value, **(is_list if v.shape else {})}
+            {
+                "name": v.name,
+                "shape": list(v.shape),
+                "dtype": v.dtype.value,
+                **({"list": True} if v.name in listed else {}),
+            }
             for v in map(fusion.value, fusion.inputs)
         ],
         "ops": [_op_document(op, fusion) for op in fusion.ops],
@@ -315,6 +320,7 @@ def _to_ir(bound: Bound, fingerprint: str, binding_hash: str) -> ir.Fusion:
         binding_hash=binding_hash,
         aliases=tuple((output, value.name) for output, value in aliases.items()),
         is_list=fusion.list_size is not None,
+        singles=tuple(tensor.name for tensor in fusion.inputs if tensor.list and not tensor.shape),
         scalars=tuple(ir.Scalar(x.name, DType(x.dtype)) for x in fusion.numbers),
     )
     if made.is_list:

@@ -141,7 +141,9 @@ def _list_problems(stated: Input, tensors: object) -> Iterator[Problem]:
         yield Problem(where, found, "a list of torch tensors", "Pass a list: the fusion has one there.")
         return
     for n, tensor in enumerate(tensors):
-        alone = stated.model_copy(update={"shape": tuple(getattr(tensor, "shape", ()))})
+        alone = stated
+        if stated.shape:
+            alone = stated.model_copy(update={"shape": tuple(getattr(tensor, "shape", ()))})
         yield from (Problem(f"{where}[{n}]", p.found, p.expected, p.fix) for p in _type_problems(alone, tensor))
 
 

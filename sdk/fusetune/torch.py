@@ -127,7 +127,8 @@ class Runner:
             raise WrongArguments("arguments", str(len(arguments)), expected, "Pass one for each, in order.")
         numbers = numbers_of(artifact.scalars, arguments[count:])
         given = [
-            _listed(f"input {n}", x, spec) for n, (x, spec) in enumerate(zip(arguments, artifact.inputs, strict=False))
+            _listed(f"input {n}", x, spec, is_list=bool(spec.shape) or n in lists.single)
+            for n, (x, spec) in enumerate(zip(arguments, artifact.inputs, strict=False))
         ]
         flat = [tensor for tensors in given for tensor in tensors]
         device = _one_cuda_device(flat)
@@ -136,6 +137,8 @@ class Runner:
         for n, (tensors, spec) in enumerate(zip(given, artifact.inputs, strict=True)):
             if spec.shape:
                 _check_alike(n, tensors, like)
+            elif n in lists.single:
+                _check_as_many(n, tensors, like)
         outputs = [
             given[spec.alias]
             if spec.alias is not None
@@ -150,7 +153,11 @@ class Runner:
             for n, x in enumerate(like)
             if x.numel()
         ]
-        beside = {n: given[n][0].data_ptr() for n, spec in enumerate(artifact.inputs) if not spec.shape}
+        beside = {
+            n: given[n][0].data_ptr()
+            for n, spec in enumerate(artifact.inputs)
+            if not spec.shape and n not in lists.single
+        }
         self._launcher(device).launch_lists(rows, beside, _stream_of(device.index), numbers)
         for position in written:
             for tensor in given[position]:
@@ -252,14 +259,14 @@ def _refuse_host(device: torch.device, kind: str = "input") -> NoReturn:
     raise WrongArguments(f"{kind} 0", f"device {device}", "a CUDA device", "Move it with .cuda().")
 
 
-def _listed(where: str, given: object, spec: TensorSpec) -> list[torch.Tensor]:
+def _listed(where: str, given: object, spec: TensorSpec, is_list: bool) -> list[torch.Tensor]:
     """The tensors of a list, or the one that stands beside lists. Raises WrongArguments."""
-    tensors = [given] if isinstance(given, torch.Tensor) and not spec.shape else given
+    tensors = [given] if isinstance(given, torch.Tensor) and not is_list else given
     if not isinstance(tensors, list | tuple) or not all(isinstance(x, torch.Tensor) for x in tensors):
-        expected = "a list of tensors" if spec.shape else "a tensor without dimensions"
+        expected = "a list of tensors" if is_list else "a tensor without dimensions"
         raise WrongArguments(where, type(given).__name__, expected, "Pass lists where the fusion has lists.")
     for n, tensor in enumerate(tensors):
-        at = f"{where}[{n}]" if spec.shape else where
+        at = f"{where}[{n}]" if is_list else where
         if spec.shape and tensor.dtype != DTYPES[spec.dtype]:
             raise WrongArguments(at, str(tensor.dtype), str(DTYPES[spec.dtype]), "Convert it, or tune for its dtype.")
         if not spec.shape:
@@ -272,15 +279,20 @@ def _listed(where: str, given: object, spec: TensorSpec) -> list[torch.Tensor]:
 
 def _check_alike(position: int, tensors: list[torch.Tensor], like: list[torch.Tensor]) -> None:
     """Lists are as long as one another, and their tensors have elements at the same places. Raises WrongArguments."""
-    if len(tensors) != len(like):
-        fix = "Pass one tensor for each of the first list."
-        raise WrongArguments(f"input {position}", f"{len(tensors)} tensors", str(len(like)), fix)
+    _check_as_many(position, tensors, like)
     for n, (tensor, first) in enumerate(zip(tensors, like, strict=True)):
         if tensor.shape != first.shape or (tensor.stride() != first.stride() and tensor.numel() > 1):
             found, expected = (f"shape {tuple(x.shape)}, strides {x.stride()}" for x in (tensor, first))
             raise WrongArguments(
                 f"input {position}[{n}]", found, f"{expected}, as in the first list", "Copy it to that."
             )
+
+
+def _check_as_many(position: int, tensors: list[torch.Tensor], like: list[torch.Tensor]) -> None:
+    """Raises WrongArguments."""
+    if len(tensors) != len(like):
+        fix = "Pass one tensor for each of the first list."
+        raise WrongArguments(f"input {position}", f"{len(tensors)} tensors", str(len(like)), fix)
 
 
 def _one_cuda_device(tensors: Sequence[torch.Tensor]) -> torch.device:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 import statistics
 import threading
 from collections import OrderedDict
@@ -21,7 +22,8 @@ from search.measure.cuda_timing import EagerCalls, GraphRun, KernelCalls, Rotati
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
 from search.measure.eager import EagerForm, allowances, eager_form
 from search.measure.facts import Nvml, read_facts
-from search.measure.marks import Repeats
+from search.measure.halving import BestTimed
+from search.measure.marks import SLOWER_THAN, Repeats
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.decided import UNDECIDED_FIX, why_undecided
 from search.proof.verify.inputs import RANDOM, input_sets
@@ -64,6 +66,7 @@ class CudaBackend:
             self._facts = read_facts(index)
         self._nvml = Nvml(index)
         self._repeats = Repeats(self._facts.clock_limit_mhz)
+        self._best = BestTimed()
         self._torch: Any = None
         self._arrays: TorchArrays
         threading.Thread(target=_import_torch, name="import torch", daemon=True).start()
@@ -79,6 +82,7 @@ class CudaBackend:
         """Makes the random set, its reference and the buffers for timing. Raises NoDevice where torch cannot use it."""
         self._load_torch()
         self._drop_kernels(keep=0)
+        self._best.forget()
         self._bench = self._sets = None
         self._torch.cuda.empty_cache()
         self._bench = CheckBench(fusion, self._arrays)
@@ -153,6 +157,7 @@ class CudaBackend:
         seconds = {"verify": self.spans[-1].wall_s}
         if fault:
             self._drop_kernels(keep=KERNELS_KEPT, without=ready)
+            self._best.forget()  # this one may have been it: right on random inputs, wrong on others
             return MeasureResult(TrialState.WRONG_RESULT, fault, seconds=seconds)
         with taken(SearchStage.TIMING, self.spans):
             timing = self._time(ready, effort)
@@ -195,9 +200,13 @@ class CudaBackend:
         if ready.run is None:
             ready.run = GraphRun(KernelCalls(ready.launcher, self._sets, self._arrays), self._arrays)
         run = ready.run
-        return self._repeats.taken(lambda: self._timing(run.samples(SAMPLE_MS[effort])))
+        reach_us = self._best.reach_us if effort is Effort.SCREEN else math.inf
+        timing = self._repeats.taken(lambda: self._timing(run.samples(SAMPLE_MS[effort], reach_us), reach_us))
+        if SLOWER_THAN not in timing.conditions:
+            self._best.saw(timing.samples_us)
+        return timing
 
-    def _timing(self, samples: Samples) -> Timing:
+    def _timing(self, samples: Samples, reach_us: float = math.inf) -> Timing:
         ordered = sorted(samples.us)
         return Timing(
             policy=TIMING_POLICY,
@@ -213,6 +222,7 @@ class CudaBackend:
                 "driver": self._facts.driver,
                 "clock_limit_mhz": self._facts.clock_limit_mhz,
                 "torch": str(self._torch.__version__),  # a type of its own, for which our parent would import torch
+                **({SLOWER_THAN: reach_us} if samples.ended_early else {}),
                 **self._nvml.state(),
             },
         )

@@ -6,6 +6,7 @@
   figure, the gap between kernels is. A sample is that time over the calls, in microseconds.
 - Before the samples the graph is replayed for a few milliseconds, longer if the GPU has idled: clocks rise under load.
 - Where the 10th and 90th percentile lie more than 10 % apart, the samples are taken once more; all are kept.
+- Samples of a candidate that is beyond doubt slower than the best so far end early (`search.measure.halving`).
 
 Where outputs are written into inputs, these are restored before each sample, outside of what is timed: calls of one
 sample go on from what the one before has left in their set. The eager form makes new tensors.
@@ -24,6 +25,7 @@ from typing import Any, Protocol
 from compiler.ir.fusion import Fusion
 from fusetune.launch import Launcher
 from search.measure.eager import EagerForm
+from search.measure.halving import more_samples, surely_slower
 from search.measure.marks import NOISY_SPREAD, spread
 from search.proof.verify.arrays import Array, TorchArrays
 from search.proof.verify.inputs import RANDOM
@@ -144,6 +146,7 @@ class Samples:
     calls_per_sample: int
     buffer_sets: int
     retaken: bool
+    ended_early: bool
 
 
 class GraphRun:
@@ -169,8 +172,9 @@ class GraphRun:
             self._graph.capture_end()
         self._cuda.current_stream().wait_stream(stream)
 
-    def samples(self, sample_ms: float) -> Samples:
-        """Takes about `sample_ms` of samples, twice if they are noisy. Waits for the GPU."""
+    def samples(self, sample_ms: float, reach_us: float = math.inf) -> Samples:
+        """Takes about `sample_ms` of samples, twice if they are noisy; few where they lie beyond doubt beyond
+        `reach_us`. Waits for the GPU."""
         idle_s = time.monotonic() - GraphRun.last_work_s
         replay_ms = max(self._replay_ms(1)[0], 1e-3)
         if replay_ms < SLOW_REPLAY_MS:
@@ -178,13 +182,17 @@ class GraphRun:
             for _ in range(math.ceil(warm_ms / replay_ms)):
                 self._graph.replay()
         count = max(3 if replay_ms > SLOW_REPLAY_MS else 5, min(MAX_SAMPLES, int(sample_ms / replay_ms)))
-        taken = self._replay_ms(count)
-        retaken = spread(taken) > NOISY_SPREAD and replay_ms < SLOW_REPLAY_MS
+        reach_ms = reach_us * self.calls / 1000.0
+        taken: list[float] = []
+        while more := more_samples(taken, count, reach_ms):
+            taken += self._replay_ms(more, is_led=bool(taken))
+        ended_early = surely_slower(taken, reach_ms)
+        retaken = not ended_early and spread(taken) > NOISY_SPREAD and replay_ms < SLOW_REPLAY_MS
         if retaken:
             taken += self._replay_ms(count)
         GraphRun.last_work_s = time.monotonic()
         us = tuple(ms * 1000.0 / self.calls for ms in taken)
-        return Samples(us, self.calls, self._call.sets, retaken)
+        return Samples(us, self.calls, self._call.sets, retaken, ended_early)
 
     def close(self) -> None:
         """Frees the graph, which holds a launcher's code and the memory allocated under capture."""
@@ -200,10 +208,14 @@ class GraphRun:
         end.synchronize()
         return float(start.elapsed_time(end)) * 1000.0 / 3
 
-    def _replay_ms(self, count: int) -> list[float]:
+    def _replay_ms(self, count: int, *, is_led: bool = False) -> list[float]:
+        """Replays in a row. `is_led`: one goes before them, untimed. The GPU has waited for the host by then, and the
+        first sample would have the latency of its launch in it."""
         if self._call.restore():
             return [self._restored_replay_ms() for _ in range(count)]
         marks = [self._cuda.Event(enable_timing=True) for _ in range(count + 1)]
+        if is_led:
+            self._graph.replay()
         marks[0].record()
         for mark in marks[1:]:
             self._graph.replay()

@@ -23,13 +23,14 @@ class Effort(StrEnum):
     """How much to do for a kernel. Every effort verifies before it times."""
 
     SCREEN = "screen"
-    """The random set, then about 10 ms of samples."""
+    """The random set, then about 10 ms of samples; few where these are beyond doubt slower than the best kernel of the
+    open fusion that the device has timed (`search.measure.halving`). The condition `slower_than_us` says so."""
 
     LEADER = "leader"
     """As SCREEN with more samples. Called in turns over the leaders, their samples interleave."""
 
     ALL_SETS = "all_sets"
-    """Every input set of the fusion, then the samples of SCREEN: what a kernel needs before it is served."""
+    """Every input set of the fusion, then about 10 ms of samples: what a kernel needs before it is served."""
 
 
 @dataclass(frozen=True, slots=True)

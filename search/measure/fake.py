@@ -2,7 +2,8 @@
 
 The first line of an artifact's source that starts with `// fake:` decides:
 
-    // fake: us=12.5     right, and takes 12.5 us a call (samples spread over +-1 %)
+    // fake: us=12.5     right, and takes 12.5 us a call (samples spread over +-1 %; few where that is
+                      beyond doubt slower than another kernel was, as on a GPU)
     // fake: wrong       wrong result
     // fake: crash       the process dies of SIGSEGV
     // fake: exit        the process ends by os._exit(3)
@@ -22,6 +23,7 @@ runs: a JSON object a line, with `effort`, `code_hash` and `launch_hash` as tria
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -36,7 +38,8 @@ from fusetune.launch import GuardFailed
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Timing, Verification
 from search.measure.child_device import ChildDevice, ContextPoisoned, Deadlines, handler_of
 from search.measure.device import TIMING_POLICY, Baseline, CardFacts, Effort, MeasureResult
-from search.measure.marks import Repeats
+from search.measure.halving import BestTimed, more_samples, surely_slower
+from search.measure.marks import SLOWER_THAN, Repeats
 from search.proof.verify.inputs import RANDOM, input_sets
 from search.tuning.identity import kernel_id
 from search.tuning.timeline import SearchStage, Span, taken
@@ -88,10 +91,12 @@ class FakeBackend:
         self._fusion: Fusion | None = None
         self._is_poisoned = False
         self._repeats = Repeats(sleep=lambda seconds: None)
+        self._best = BestTimed()
         self.spans: list[Span] = []
 
     def open(self, fusion: Fusion) -> None:
         self._fusion = fusion
+        self._best.forget()
 
     def facts(self) -> CardFacts:
         return self._facts
@@ -130,21 +135,27 @@ class FakeBackend:
         assert self._fusion is not None
         sets = input_sets(self._fusion) if effort is Effort.ALL_SETS else (RANDOM,)
         left = [fault] * count
+        reach_us = self._best.reach_us if effort is Effort.SCREEN else math.inf
 
         def take() -> Timing:
             has = left.pop() if left else ""
-            timing = _timing(self._facts.name, us, _SAMPLES[effort], width=0.5 if has == "noisy" else 0.02)
-            return timing.model_copy(update={"conditions": {"other_processes": int(has == "foreign")}})
+            samples = _halved(_samples(us, _SAMPLES[effort], width=0.5 if has == "noisy" else 0.02), reach_us)
+            early = {SLOWER_THAN: reach_us} if surely_slower(samples, reach_us) else {}
+            timing = _timing(self._facts.name, samples)
+            return timing.model_copy(update={"conditions": {"other_processes": int(has == "foreign"), **early}})
 
         with taken(SearchStage.VERIFYING, self.spans):
             pass
         with taken(SearchStage.TIMING, self.spans):
-            return _result(self._facts.name, self._repeats.taken(take), sets)
+            timing = self._repeats.taken(take)
+            if SLOWER_THAN not in timing.conditions:
+                self._best.saw(timing.samples_us)
+            return _result(self._facts.name, timing, sets)
 
     def baseline(self, name: str) -> Baseline:
         if self._is_poisoned:
             raise ContextPoisoned("an earlier kernel broke it")
-        return Baseline(name, _timing(self._facts.name, _BASELINE_US, _SAMPLES[Effort.LEADER]))
+        return Baseline(name, _timing(self._facts.name, _samples(_BASELINE_US, _SAMPLES[Effort.LEADER])))
 
 
 def _write_down(artifact: KernelArtifact, effort: Effort) -> None:
@@ -165,13 +176,27 @@ def _result(card: str, timing: Timing, sets: tuple[str, ...]) -> MeasureResult:
     return MeasureResult(TrialState.MEASURED, "", verification, timing, {"verify": 0.0, "time": 0.0})
 
 
-def _timing(card: str, us: float, count: int, width: float = 0.02) -> Timing:
-    samples = tuple(us * (1 + width * (i / (count - 1) - 0.5)) for i in range(count))
+def _samples(us: float, count: int, width: float = 0.02) -> tuple[float, ...]:
+    """From the middle outwards, so that few of them have the median of all."""
+    places = sorted(range(count), key=lambda i: abs(2 * i - (count - 1)))
+    return tuple(us * (1 + width * (i / (count - 1) - 0.5)) for i in places)
+
+
+def _halved(samples: tuple[float, ...], reach_us: float) -> tuple[float, ...]:
+    """Those that are taken, of all that there could be."""
+    count = 0
+    while more := more_samples(samples[:count], len(samples), reach_us):
+        count += more
+    return samples[:count]
+
+
+def _timing(card: str, samples: tuple[float, ...]) -> Timing:
+    ordered = sorted(samples)
     return Timing(
         policy=TIMING_POLICY,
         card=card,
         median_us=statistics.median(samples),
-        p10_us=samples[count // 10],
-        p90_us=samples[count * 9 // 10],
+        p10_us=ordered[len(ordered) // 10],
+        p90_us=ordered[len(ordered) * 9 // 10],
         samples_us=samples,
     )

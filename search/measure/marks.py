@@ -26,6 +26,10 @@ NOISY_SPREAD = 1.1
 PAUSE_S = 0.02
 """Before a repeat: a neighbour may be done by then."""
 
+SLOWER_THAN = "slower_than_us"
+"""The condition of samples that ended early: where the interval of the best so far ended, beyond which theirs lies.
+What is slower beyond doubt is not timed again for being noisy."""
+
 _SLOWDOWNS = 0x8 | 0x20 | 0x40 | 0x80
 """NVML's reasons for low clocks that are a fault of the moment: hardware slowdown, thermal (software and hardware),
 power brake. A power cap is none: it is part of the card's key, and heavy kernels run under it."""
@@ -44,7 +48,7 @@ def marks_of(conditions: Mapping[str, Any], samples_us: Sequence[float], clock_l
         found.append("low clock")
     if conditions.get("other_processes"):
         found.append("other processes")
-    if spread(samples_us) > NOISY_SPREAD:
+    if spread(samples_us) > NOISY_SPREAD and SLOWER_THAN not in conditions:
         found.append("noisy")
     return tuple(found)
 

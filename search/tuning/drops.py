@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from search.tuning.leaders import AS_FAST, median_interval
+from search.measure.halving import median_interval
+from search.tuning.leaders import AS_FAST
 
 
 def slower_by(before_us: float, before_p90_us: float, samples_us: Sequence[float]) -> float:

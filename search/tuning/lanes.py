@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -48,8 +48,9 @@ class LaneResult:
 class Lane:
     """One GPU and the thread that waits for it."""
 
-    def __init__(self, gpu: Gpu, timeline: Timeline | None) -> None:
+    def __init__(self, gpu: Gpu, number: int, timeline: Timeline) -> None:
         self.device = gpu.device
+        self.number = number
         self.under_way: tuple[WaitingKernel, Future[MeasureResult]] | None = None
         self._opened = gpu.opened
         self._timeline = timeline
@@ -77,33 +78,37 @@ class Lane:
             self.wait_open()
         except DeviceLost as error:
             raise NeverBegun(error.device, error.reason) from error
-        with self._told():
+        with self.measuring():
             return self.device.measure(artifact, Effort.SCREEN)
 
     def _done(self, work: Callable[[], None]) -> None:
-        with self._told():
+        with self.measuring():
             work()
 
-    def _told(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._timeline is None else self._timeline.measuring()
+    def measuring(self) -> AbstractContextManager[None]:
+        """While this lasts the GPU is busy, says the timeline."""
+        return self._timeline.measuring(self.number)
 
 
 class Lanes:
     """The lanes of a search. The first that lives is where leaders are settled; `joining` is asked for those that come.
 
-    `timeline` is told when the first of all is busy. `lost` hears of every GPU that is lost while others are left.
+    `timeline` is told which are there and when they are busy. `lost` hears of every GPU that is lost while others are
+    left.
     """
 
     def __init__(
         self,
         first: Gpu,
-        joining: Callable[[], Sequence[Gpu]] = tuple,
-        timeline: Timeline | None = None,
+        joining: Callable[[], Sequence[Gpu]],
+        timeline: Timeline,
         lost: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._joining = joining
         self._lost = lost
-        self._lanes = [Lane(first, timeline)]
+        self._timeline = timeline
+        self._lanes = [Lane(first, 0, timeline)]
+        self._came = 1
         self._left: list[Lane] = []
 
     def __enter__(self) -> Self:
@@ -114,6 +119,8 @@ class Lanes:
     ) -> None:
         for lane in self._lanes:
             lane.close(waits=lane not in self._left)
+        for lane in self._lanes[1:]:  # the leaders are settled on the first
+            self._timeline.left(lane.number)
 
     @property
     def first(self) -> Lane:
@@ -142,7 +149,10 @@ class Lanes:
 
     def join(self) -> None:
         """Takes in the GPUs that have come."""
-        self._lanes += [Lane(gpu, None) for gpu in self._joining()]
+        for gpu in self._joining():
+            self._lanes.append(Lane(gpu, self._came, self._timeline))
+            self._timeline.joined(self._came)
+            self._came += 1
 
     def collect(self) -> list[LaneResult]:
         """What has been measured since the last call. Raises DeviceLost once no GPU is left, and what devices raise."""
@@ -165,6 +175,7 @@ class Lanes:
                 raise error
             self._lanes.remove(lane)
             lane.close(waits=False)
+            self._timeline.left(lane.number)
             self._lost(f"{error}. The search goes on without it.")
 
     def wind_down(self) -> None:

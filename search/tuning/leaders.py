@@ -15,12 +15,9 @@ import numpy as np
 
 from fusetune.wire.artifact import Evidence, KernelArtifact, Timing
 from search.measure.device import Effort, MeasureResult, MeasuringDevice
+from search.measure.halving import median_interval
 from search.tuning.ending import with_figures
 from search.tuning.trial import Trial, TrialState
-
-CONFIDENCE_Z = 1.96
-"""Half width, in standard errors, of the interval of a median: 95 %."""
-
 
 AS_FAST = 0.01
 """Share of a time within which kernels that time cannot tell apart are taken for equally fast: which of them a search
@@ -67,18 +64,6 @@ class Leader:
         p10, median, p90 = (float(q) for q in np.percentile(self.samples_us, (10, 50, 90)))
         figures = {"median_us": median, "p10_us": p10, "p90_us": p90, "samples_us": self.samples_us}
         return self.turns[-1].model_copy(update=figures)
-
-
-def median_interval(samples: Sequence[float]) -> tuple[float, float]:
-    """Distribution-free 95 % interval of the median: the order statistics n/2 -+ z sqrt(n)/2, by the normal
-    approximation of the binomial. With fewer samples than that needs, the whole range; of none, everything.
-    """
-    if not samples:
-        return (-math.inf, math.inf)
-    ordered = sorted(samples)
-    half = CONFIDENCE_Z * math.sqrt(len(ordered)) / 2
-    low, high = math.floor(len(ordered) / 2 - half), math.ceil(len(ordered) / 2 + half)
-    return ordered[max(low, 0)], ordered[min(high, len(ordered) - 1)]
 
 
 def tied(leaders: Sequence[Leader]) -> list[Leader]:

@@ -1,4 +1,4 @@
-"""Where the time of a tuning goes: what each of its processes did, how long, and how long the GPU waited.
+"""Where the time of a tuning goes: what each of its processes did, how long, and how long the GPUs waited.
 
 All stages report spans here: their begin and end on the system's monotonic clock, which processes of one machine share,
 and the processor time in between. What is kept is their sum for each stage and process.
@@ -6,10 +6,11 @@ and the processor time in between. What is kept is their sum for each stage and 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from threading import Lock
 from typing import Any
@@ -90,6 +91,21 @@ def taken(stage: SearchStage, into: list[Span], process: str = GPU) -> Iterator[
         into.append(Span(stage, process, begun, time.monotonic(), time.process_time() - cpu))
 
 
+@dataclass(slots=True)
+class _Presence:
+    """A GPU of a tuning: from when on it could measure and until when, and when it did, in seconds of the tuning."""
+
+    joined_s: float = 0.0
+    left_s: float = math.inf
+    busy: list[tuple[float, float]] = field(default_factory=list)
+
+    def within(self, start: float, end: float) -> tuple[float, float]:
+        """How long it measured between two seconds, and how long it could have."""
+        begin, last = max(start, self.joined_s), min(end, self.left_s)
+        busy = sum(max(0.0, min(ended, last) - max(begun, begin)) for begun, ended in self.busy)
+        return busy, max(0.0, last - begin)
+
+
 class Timeline:
     """The spans of one tuning; threads may share it. `began_s`: when it began, on the monotonic clock."""
 
@@ -97,7 +113,7 @@ class Timeline:
         self.began_s = time.monotonic() if began_s is None else began_s
         self._lock = Lock()
         self._spent: dict[tuple[SearchStage, str], Spent] = {}
-        self._busy: list[tuple[float, float]] = []
+        self._gpus: dict[int, _Presence] = {}
         self._first_cubin_s: float | None = None
         self._first_kernel_s: float | None = None
         self.begun_from = ""
@@ -141,15 +157,30 @@ class Timeline:
         if one.stage is SearchStage.COMPILING:
             self._first_cubin_s = ended if self._first_cubin_s is None else min(self._first_cubin_s, ended)
 
+    def joined(self, gpu: int) -> None:
+        """That GPU of the tuning can measure from now on. The first, 0, is there from the beginning."""
+        with self._lock:
+            self._gpus[gpu] = _Presence(time.monotonic() - self.began_s)
+
+    def left(self, gpu: int) -> None:
+        """That GPU measures no more for the tuning: it is lost, or given back."""
+        with self._lock:
+            self._gpus.setdefault(gpu, _Presence()).left_s = time.monotonic() - self.began_s
+
     @contextmanager
-    def measuring(self) -> Iterator[None]:
-        """While this lasts the measuring child works on a kernel: of several GPUs the first."""
+    def measuring(self, gpu: int = 0) -> Iterator[None]:
+        """While this lasts that GPU works on a kernel; one of another host, its way there and back included."""
         begun = time.monotonic()
         try:
             yield
         finally:
-            with self._lock:
-                self._busy.append((begun - self.began_s, time.monotonic() - self.began_s))
+            self.measured(gpu, begun, time.monotonic())
+
+    def measured(self, gpu: int, begun_s: float, ended_s: float) -> None:
+        """That GPU worked on a kernel between two seconds of the monotonic clock."""
+        with self._lock:
+            presence = self._gpus.setdefault(gpu, _Presence())
+            presence.busy.append((begun_s - self.began_s, ended_s - self.began_s))
 
     def record(self) -> Record:
         """What there is to say by now."""
@@ -166,20 +197,21 @@ class Timeline:
             )
 
     def _idle(self) -> float | None:
-        """Of the time from the first cubin to the end of the last measurement, the share in which nothing was measured;
-        None where no kernel was measured."""
-        if self._first_cubin_s is None or not self._busy:
+        """Of the time of all GPUs from the first cubin to the end of the last measurement, while they were there, the
+        share in which they measured nothing; None where no kernel was measured."""
+        ends = [min(ended, gpu.left_s) for gpu in self._gpus.values() for _, ended in gpu.busy]
+        if self._first_cubin_s is None or not ends:
             return None
-        start, end = self._first_cubin_s, max(ended for _, ended in self._busy)
-        busy = sum(max(0.0, ended - max(begun, start)) for begun, ended in self._busy)
-        return max(0.0, 1.0 - busy / (end - start)) if end > start else 0.0
+        shares = [gpu.within(self._first_cubin_s, max(ends)) for gpu in self._gpus.values()]
+        busy, there = (sum(seconds) for seconds in zip(*shares, strict=True))
+        return max(0.0, 1.0 - busy / there) if there > 0.0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """A timeline as it is kept: what was spent, the seconds of the whole, when the first kernel was compiled, the share
-    of the time from then on in which the GPU had nothing to measure (None where none was measured), when the first
-    kernel had a time, and what the search began with."""
+    of the time of all GPUs from then on in which they had nothing to measure (None where none was measured), when the
+    first kernel had a time, and what the search began with."""
 
     spent: tuple[Spent, ...]
     wall_s: float

@@ -158,7 +158,7 @@ class Tuner:
             self._wind_down()
         if ended == "stopped":
             return SearchOutcome(None, self._journal.trials, ended)
-        with self._timeline.span(SearchStage.FINALS), self._timeline.measuring():
+        with self._timeline.span(SearchStage.FINALS):
             winner = self._settled(rounds)
         self._show("done")
         return SearchOutcome(winner, self._journal.trials, ended)
@@ -202,7 +202,7 @@ class Tuner:
         if self._first is None or lane.under_way is not None or not self._first.is_open:
             return
         finals = self._finals_on(lane)
-        with self._timeline.span(SearchStage.FIRST), self._timeline.measuring():
+        with self._timeline.span(SearchStage.FIRST), lane.measuring():
             try:
                 self._first.offer((trial for trial in self._ranking() if trial.number in self._artifacts), finals)
             except DeviceLost as error:
@@ -325,7 +325,8 @@ class Tuner:
             lane = self._lanes.first
             finals = self._finals_on(lane)
             try:
-                return finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
+                with lane.measuring():
+                    return finals.run(self._ranking(), self._settings.leaders, rounds, self._has_time_for_finals)
             except DeviceLost as error:
                 self._lose(lane, error, finals)
 

@@ -95,6 +95,38 @@ def test_lists_that_do_not_fit_are_refused(kernel: Kernel, xs: Any, ys: Any, mat
         kernel(xs, ys, torch.ones(()))
 
 
+@pytest.fixture
+def stepped(kernel: Kernel) -> Kernel:
+    """(xs, ys, steps) -> into xs: the third list has one element beside each tensor of the others."""
+    one = spec("f32", LIST_ELEMS)
+    args = (ListArg(positions=(2, 0, 1), rows=91, tile=1024, step=4, single=(2,)),)
+    launch = LaunchSpec(entry="fused", grid=(1, 1, 1), block=(32, 1, 1), args=args)
+    into = one.model_copy(update={"alias": 0})
+    return Kernel(artifact(inputs=(one, one, spec("f32")), outputs=(into,), launches=(launch,)))
+
+
+def test_single_elements_go_with_their_tensors(stepped: Kernel) -> None:
+    shapes = ((3, 5), (0, 7), ())
+    xs, ys, steps = tensors(*shapes), tensors(*shapes), tensors((), (), ())
+    stepped(xs, ys, steps)
+    ((rows, beside),) = RecordedLists.calls
+    assert [row.addresses for row in rows] == [tuple(x[n].data_ptr() for x in (steps, xs, ys)) for n in (0, 2)]
+    assert not beside
+
+
+@pytest.mark.parametrize(
+    ("steps", "match"),
+    [
+        (tensors((), ()), "input 2: found 2 tensors, expected 1"),
+        (torch.ones(()), "input 2: found Tensor, expected a list of tensors"),
+        (tensors((1,)), r"input 2\[0\]: found shape \(1,\), expected \(\)"),
+    ],
+)
+def test_single_elements_that_do_not_fit_are_refused(stepped: Kernel, steps: Any, match: str) -> None:
+    with pytest.raises(WrongArguments, match=match):
+        stepped(tensors((4,)), tensors((4,)), steps)
+
+
 def test_what_is_written_is_nobody_elses_memory(kernel: Kernel) -> None:
     x, y, rate = torch.ones(8), torch.ones(8), torch.ones(())
     kernel([x[:4]], [y[:4]], rate)

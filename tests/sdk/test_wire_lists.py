@@ -48,12 +48,25 @@ def inputs(**second: Any) -> dict[str, Any]:
     return {"inputs": [first, {"name": "y", "dtype": "f32", **second}], "ops": [{"op": "neg", "in": ["x"], "out": "z"}]}
 
 
-LEGAL = (document(), document(**inputs(shape=[])), document(**inputs(shape=["N"], list=True)))
+ANY_LIST = "[N], as of every list, or no dimension: one element beside each tensor"
+LEGAL = (
+    document(),
+    document(**inputs(shape=[])),
+    document(**inputs(shape=["N"], list=True)),
+    document(**inputs(shape=[], list=True)),
+)
+ALONE = [{"name": "x", "shape": [], "dtype": "f32", "list": True}]
 ILLEGAL = (
     (document(**inputs(shape=["N"])), "inputs[1].shape", "no dimension: one element beside the lists"),
-    (document(**inputs(shape=["K"], list=True)), "inputs[1].shape", "[N], as of every list"),
-    (document(**inputs(shape=["N", 2], list=True)), "inputs[1].shape", "[N], as of every list"),
-    (document(**inputs(shape=["N"], list=True, strides=[2])), "inputs[1].shape", "[N], as of every list"),
+    (document(**inputs(shape=["K"], list=True)), "inputs[1].shape", ANY_LIST),
+    (document(**inputs(shape=[1], list=True)), "inputs[1].shape", ANY_LIST),
+    (document(**inputs(shape=["N", 2], list=True)), "inputs[1].shape", ANY_LIST),
+    (document(**inputs(shape=["N"], list=True, strides=[2])), "inputs[1].shape", ANY_LIST),
+    (
+        document(inputs=ALONE, ops=[{"op": "neg", "in": ["x"], "out": "z"}]),
+        "inputs",
+        "a list of tensors that they stand beside",
+    ),
     (document(ops=[{"op": "sum", "in": ["x"], "dims": [0], "out": "z"}]), "outputs[0].name", "[N], as of every list"),
 )
 
@@ -92,6 +105,27 @@ def test_one_binding_is_for_tensors_of_any_number_and_sizes() -> None:
     half = [torch.ones(4), torch.ones(4).half()]
     with pytest.raises(InvalidBinding, match=r"input 'y'\[1\]"):
         binding_of(fusion, [[torch.ones(4)] * 2, half, rate])  # type: ignore[list-item]  # lists of tensors
+
+
+def test_a_list_of_single_elements_is_bound_as_one() -> None:
+    f = FusionBuilder()
+    x = f.input("x", ("N",), "f32", is_list=True)
+    f.output(x * f.input("rate", (), "f32", is_list=True).broadcast_to(x.shape, dims=()), "z", alias=x)
+    fusion = f.build()
+    assert fingerprint(fusion) != fingerprint(parse_fusion(_shared_rate(fusion)))
+    xs, rates = [torch.ones(4), torch.ones(5)], [torch.ones(())] * 2
+    assert binding_of(fusion, [xs, rates]).inputs  # type: ignore[list-item]  # lists of tensors
+    with pytest.raises(InvalidBinding, match=r"input 'rate'\[1\]"):
+        binding_of(fusion, [xs, [torch.ones(()), torch.ones(1)]])  # type: ignore[list-item]  # lists of tensors
+    with pytest.raises(InvalidBinding, match="a list of torch tensors"):
+        binding_of(fusion, [xs, torch.ones(())])  # type: ignore[list-item]  # a list of tensors
+
+
+def _shared_rate(fusion: Fusion) -> dict[str, Any]:
+    """The same with one rate for all tensors."""
+    document: dict[str, Any] = fusion.model_dump(by_alias=True, exclude_none=True)
+    document["inputs"][1].pop("list")
+    return document
 
 
 def test_the_table_lies_column_by_column() -> None:

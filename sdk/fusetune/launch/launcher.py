@@ -187,10 +187,10 @@ class Launcher:
         if arg is None:
             return ()
         specs = (*self.artifact.inputs, *self.artifact.outputs)
-        nbytes = [ITEM_BYTES[specs[position].dtype] for position in arg.positions]
+        nbytes = [0 if p in arg.single else ITEM_BYTES[specs[p].dtype] for p in arg.positions]
         return tuple(
             ListRow(tuple(pointers[p] + start * n for p, n in zip(arg.positions, nbytes, strict=True)), elems)
-            for start, elems in pieces(self._sizes[arg.positions[0]][0], arg.tile, arg.step)
+            for start, elems in pieces(self._sizes[arg.sized][0], arg.tile, arg.step)
         )
 
     def _check_aligned(self, position: int, pointer: int) -> None:

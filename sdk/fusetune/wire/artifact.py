@@ -115,13 +115,22 @@ class ScalarInputArg(Wire):
 
 class ListArg(Wire):
     """The table of the lists of a launch, by value (`fusetune.wire.lists`): a slot for each of `positions`, room for
-    `rows` tensors of each list; blocks work on chunks of `tile` elements, of which `step` are an aligned word."""
+    `rows` tensors of each list; blocks work on chunks of `tile` elements, of which `step` are an aligned word.
+
+    `single`: the positions of inputs that are lists of single elements, one beside each tensor.
+    """
 
     kind: Literal["list"] = "list"
     positions: tuple[int, ...]
     rows: int
     tile: int
     step: int
+    single: tuple[int, ...] = Field(default=(), exclude_if=lambda positions: not positions)
+
+    @property
+    def sized(self) -> int:
+        """The position of a list of tensors, which have the elements that are counted."""
+        return next(position for position in self.positions if position not in self.single)
 
 
 Arg = Annotated[

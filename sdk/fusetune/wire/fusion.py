@@ -157,7 +157,8 @@ Number = Annotated[int | float | str, BeforeValidator(_check_number)]
 class Input(Wire):
     """A tensor that the caller passes. `strides` in elements; without, it is dense unless a binding says more.
 
-    `list`: a list of dense tensors of any shapes, whose elements are as many as the symbol that is its one size.
+    `list`: a list of dense tensors of any shapes, whose elements are as many as the symbol that is its one size;
+    without a dimension, a list of single elements, one beside each tensor.
     """
 
     name: Name

@@ -253,19 +253,28 @@ class _Walk:
             self.fault(f"{where}.strides", list(output.strides), f"those of input {source.name!r}", fix)
 
     def _lists(self) -> None:
-        """Lists are all of one size, which stands for that of each tensor; beside them are single elements."""
+        """Lists are all of one size, which stands for that of each tensor, or of single elements, one beside each
+        tensor; beside the lists are single elements for all."""
         if not any(tensor.list for tensor in self.fusion.inputs):
             return
         size = self.fusion.list_size
+        if size is None:
+            if self.fusion.outputs:  # one that is being built may get its lists yet
+                fix = "Let one input be a list of tensors, with a symbol for their size, or take `list` away."
+                self.fault("inputs", "lists of single elements alone", "a list of tensors that they stand beside", fix)
+            return
         for i, tensor in enumerate(self.fusion.inputs):
-            expected = f"[{size}], as of every list" if tensor.list else "no dimension: one element beside the lists"
-            if tensor.shape != ((size,) if tensor.list else ()) or tensor.strides is not None:
+            expected = "no dimension: one element beside the lists"
+            if tensor.list:
+                expected = f"[{size}], as of every list, or no dimension: one element beside each tensor"
+            legal = ((size,), ()) if tensor.list else ((),)
+            if tensor.shape not in legal or tensor.strides is not None:
                 found = f"{shape_text(tuple(map(Extent.of, tensor.shape)))}"
                 fix = "Give all lists one symbol for their size, and no strides: their tensors are dense, of any shape."
                 self.fault(f"inputs[{i}].shape", found, expected, fix)
         for i, output in enumerate(self.fusion.outputs):
             made = self.types.get(output.name)
-            if made is not None and (made.rank != 1 or made.shape[0] != Extent.of(size or 0) or output.strides):
+            if made is not None and (made.rank != 1 or made.shape[0] != Extent.of(size) or output.strides):
                 fix = "Return lists, whose tensors are dense."
                 self.fault(f"outputs[{i}].name", str(made), f"[{size}], as of every list", fix)
 

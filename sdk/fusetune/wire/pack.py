@@ -38,6 +38,9 @@ MOST_BYTES = 1024 * 1024 * 1024
 _MOMENT = (1980, 1, 1, 0, 0, 0)
 """When every member was written, as ZIP tells it: the earliest that it can say."""
 
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""What a member may be packed by: other methods fail over damage with errors of their own."""
+
 
 class UnusablePack(ValueError):
     """A file that is no pack, or not a whole one; the message names the member."""
@@ -145,6 +148,11 @@ class PackFile:
             raise UnusablePack("a member is there twice")
         if sum(info.file_size for info in self._archive.infolist()) > MOST_BYTES:
             raise UnusablePack(f"it holds more than {MOST_BYTES // 2**20} MiB")
+        for info in self._archive.infolist():
+            if info.compress_type not in _METHODS:
+                raise UnusablePack(
+                    f"{info.filename}: its compression is {info.compress_type}, expected 0 or 8 (deflate)"
+                )
         text = self._read(MANIFEST)
         self.sha256 = sha256(text).hexdigest()
         try:
@@ -190,7 +198,7 @@ class PackFile:
                 return file.read()
         except KeyError:
             raise UnusablePack(f"it has no {name}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
             raise UnusablePack(f"{name}: it is damaged ({error})") from None
 
 

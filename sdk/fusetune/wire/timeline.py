@@ -21,9 +21,10 @@ class StageView(Wire):
 
 class TimelineView(Wire):
     """What a run of a tuning spent its time on. `wall_s` is the whole in seconds, `first_cubin_s` when the first kernel
-    was compiled, `gpu_idle` the share of the time from then on in which the GPU had nothing to measure; null where
-    nothing was. `first_kernel_s`: when a kernel was right and timed for the first time. `begun_from`: in words, which
-    results of earlier tunings were tried first; empty where there were none."""
+    was compiled, `gpu_idle` the share of the time from then on in which the GPU had nothing to measure, of several GPUs
+    the share of their time while they took part; null where nothing was measured. `first_kernel_s`: when a kernel was
+    right and timed for the first time. `begun_from`: in words, which results of earlier tunings were tried first; empty
+    where there were none."""
 
     stages: Seq[StageView] = ()
     wall_s: float

@@ -22,8 +22,12 @@ from search.space.schedulers.warp_product import WarpProduct
 
 def schedulers_for(fusion: Fusion, card: Card) -> tuple[Scheduler, ...]:
     """The schedulers that take the fusion, in a fixed order: of single kernels, then of several launches."""
-    singles = tuple(s for s in _every(card.sm_count) if s.refusal(fusion, card.arch) is None)
-    return (*singles, *launches_for(fusion, card, _every))
+    return (*singles_for(fusion, card), *launches_for(fusion, card, _every))
+
+
+def singles_for(fusion: Fusion, card: Card) -> tuple[Scheduler, ...]:
+    """Those of them that make single kernels: found at once, where cutting a fusion into launches may take a second."""
+    return tuple(s for s in _every(card.sm_count) if s.refusal(fusion, card.arch) is None)
 
 
 def refusals(fusion: Fusion, card: Card) -> dict[str, str]:

@@ -18,7 +18,7 @@ from compiler.pipeline import generate
 from compiler.reference import evaluate
 from search.proof.verify.tolerance import tolerance
 from search.space.protocol import Scheduler
-from search.space.schedulers import schedulers_for
+from search.space.schedulers import singles_for
 from search.space.space import Space
 from tests.cards import card_of
 from tests.compiler.lower.interpreted_global import logical, storage_elems
@@ -106,7 +106,7 @@ def points_by_path(name: str) -> dict[Path, Points]:
     """Every path that the schedulers of `PATH_KNOBS` allow of a fusion, slow ones (`FOR_SPEED`) too."""
     fusion = SMALL_FUSIONS[name]
     found: dict[Path, Points] = {}
-    for scheduler in (s for s in schedulers_for(fusion, card_of(ARCH, SM_COUNT)) if s.name in PATH_KNOBS):
+    for scheduler in (s for s in singles_for(fusion, card_of(ARCH, SM_COUNT)) if s.name in PATH_KNOBS):
         whole = scheduler.space(fusion, ARCH)
         knobs = tuple(replace(k, values=k.values[:1]) if k.name in WITHOUT_MEANING else k for k in whole.knobs)
         space = Space(whole.name, knobs, tuple(c for c in whole.constraints if c.rule not in FOR_SPEED))

@@ -7,14 +7,15 @@ from compiler.ir.fusion import Fusion
 from compiler.pipeline import Generated, generate
 from search.space.knobs import KnobValue
 from search.space.protocol import Scheduler
-from search.space.schedulers import schedulers_for
+from search.space.schedulers import schedulers_for, singles_for
 from tests.cards import card_of
 
 SM_COUNT = 132
 
 
 def scheduler_named(name: str, fusion: Fusion, arch: str = "sm_90a", sm_count: int = SM_COUNT) -> Scheduler:
-    return next(s for s in schedulers_for(fusion, card_of(arch_named(arch), sm_count)) if s.name == name)
+    found = schedulers_for if name.startswith("launches") else singles_for
+    return next(s for s in found(fusion, card_of(arch_named(arch), sm_count)) if s.name == name)
 
 
 def point_of(scheduler: Scheduler, fusion: Fusion, arch: str = "sm_90a", **chosen: KnobValue) -> dict[str, KnobValue]:

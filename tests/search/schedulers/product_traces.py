@@ -13,7 +13,7 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers import schedulers_for
+from search.space.schedulers import singles_for
 from search.space.schedulers.product import Product
 from tests.compiler.products import product
 
@@ -36,7 +36,7 @@ def traces(seed: int, scheduler: str = "product") -> Iterator[tuple[str, Schedul
     random = Random(seed)
     while True:
         fusion = random_fusion(random)
-        found = [s for s in schedulers_for(fusion, FEW_SMS) if s.name == scheduler]
+        found = [s for s in singles_for(fusion, FEW_SMS) if s.name == scheduler]
         for one in found:
             space = one.space(fusion, FEW_SMS.arch)
             for point in space.sample(2, random.randrange(1 << 30)):

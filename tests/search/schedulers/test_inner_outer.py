@@ -221,14 +221,6 @@ KERNELS: dict[str, tuple[Fusion, int, dict[str, Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def kernels(machine_pool: CompilePool) -> dict[str, tuple[Generated, Any]]:
-    """Compiled at once."""
-    made = {name: _at(*case) for name, case in KERNELS.items()}
-    waiting = {name: machine_pool.submit(one.source, "sm_90a") for name, one in made.items()}
-    return {name: (one, waiting[name].result()) for name, one in made.items()}
-
-
 def _at(fusion: Fusion, sm_count: int, knobs: dict[str, Any]) -> Generated:
     """The kernels of the fewest groups."""
     return generated(
@@ -237,9 +229,10 @@ def _at(fusion: Fusion, sm_count: int, knobs: dict[str, Any]) -> Generated:
 
 
 @pytest.mark.parametrize("name", shared(KERNELS, 2))
-def test_kernels_compute_the_fusion(kernels: dict[str, tuple[Generated, Any]], name: str) -> None:
+def test_kernels_compute_the_fusion(machine_pool: CompilePool, name: str) -> None:
     """In the emulator, with a search for races; registers hold all partial results."""
-    made, compiled = kernels[name]
+    made = _at(*KERNELS[name])
+    compiled = machine_pool.submit(made.source, "sm_90a").result()
     assert compiled.resources.stack_bytes == 0
     built = artifact(made, compiled)
     fusion = made.trace.fusion

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,6 +20,7 @@ from search.tuning.failing import Failure
 from search.tuning.journal import Journal
 from search.tuning.lanes import Gpu
 from search.tuning.samplers.uniform import RandomSampler
+from search.tuning.timeline import Timeline
 from search.tuning.trial import TrialState
 from search.tuning.tuner import Builds, SearchOutcome, SearchSettings, Tuner
 from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Generated, Scripted, artifact
@@ -55,7 +57,11 @@ class Dies(Device):
 
 
 def searched(
-    folder: Path, scripts: list[str], devices: list[Any], builds: Callable[[Builder], Builds] = lambda builder: builder
+    folder: Path,
+    scripts: list[str],
+    devices: list[Any],
+    builds: Callable[[Builder], Builds] = lambda builder: builder,
+    timeline: Timeline | None = None,
 ) -> SearchOutcome:
     """A search on the first of the devices, which the others join at once."""
     scheduler = Scripted(scripts)
@@ -69,8 +75,9 @@ def searched(
         builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
         sampler = RandomSampler(scheduler.spaces, seed=0)
         return Tuner(
-            builds(builder), devices[0], sampler, journal, Budget(), SearchSettings(queue_depth=4), joining=joining
-        ).run()
+            builds(builder), devices[0], sampler, journal, Budget(), SearchSettings(queue_depth=4),
+            timeline=timeline, joining=joining,
+        ).run()  # fmt: skip
 
 
 def outliving(dies: Dies) -> Device:
@@ -97,6 +104,45 @@ def test_two_gpus_share_the_candidates_and_one_settles_the_leaders(tmp_path: Pat
     assert {effort for _, effort in devices[0].calls} == set(Effort)
     assert outcome.winner is not None
     assert outcome.winner.artifact.source == " 10.0"
+
+
+class Told(Timeline):
+    """Keeps what it is told of GPUs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[str, int]] = []
+
+    def joined(self, gpu: int) -> None:
+        self.told.append(("joined", gpu))
+        super().joined(gpu)
+
+    def left(self, gpu: int) -> None:
+        self.told.append(("left", gpu))
+        super().left(gpu)
+
+    def measured(self, gpu: int, begun_s: float, ended_s: float) -> None:
+        self.told.append(("measured", gpu))
+        super().measured(gpu, begun_s, ended_s)
+
+
+def test_the_timeline_is_told_of_every_gpu(tmp_path: Path) -> None:
+    barrier, timeline = threading.Barrier(2), Told()
+    devices = [Together(barrier), Together(barrier)]
+    searched(tmp_path, [f" {us}" for us in range(10, 30)], devices, timeline=timeline)
+    told = Counter(timeline.told)
+    assert (told["joined", 1], told["left", 1]) == (1, 1)
+    assert told["measured", 1] == len(screened(devices[1]))
+    assert told["measured", 0] == len(screened(devices[0])) + 2  # what is done beside, and the finals
+    assert timeline.told[-2:] == [("left", 1), ("measured", 0)]
+    assert not {("joined", 0), ("left", 0)} & set(told)
+
+
+def test_the_timeline_is_told_of_a_gpu_that_is_lost(tmp_path: Path) -> None:
+    dies, timeline = Dies(at=2), Told()
+    searched(tmp_path, [f" {us}" for us in range(10, 22)], [outliving(dies), dies], timeline=timeline)
+    assert timeline.told.count(("left", 1)) == 1
+    assert timeline.told.count(("measured", 1)) == 3  # the one that it was lost with, too
 
 
 @pytest.mark.parametrize("lost", [0, 1])

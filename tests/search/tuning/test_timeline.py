@@ -52,8 +52,36 @@ def test_idle_is_what_is_left_of_the_time_from_the_first_cubin(
     cubin: float | None, busy: list[tuple[float, float]], idle: float | None
 ) -> None:
     told = timeline(*([] if cubin is None else [(SearchStage.COMPILING, "compilers", cubin - 1, cubin, 1.0)]))
-    told._busy += busy
+    for begun, ended in busy:
+        told.measured(0, 100.0 + begun, 100.0 + ended)
     assert told.record().gpu_idle == idle
+
+
+@pytest.mark.parametrize(
+    ("second", "idle"),
+    [
+        pytest.param((None, None, []), 0.0, id="alone"),
+        pytest.param((None, None, [(6.0, 8.0)]), 0.25, id="there-from-the-beginning"),
+        pytest.param((6.0, None, [(6.0, 8.0)]), 0.0, id="joined-and-busy-since"),
+        pytest.param((6.0, None, []), 2 / 6, id="joined-and-never-busy"),
+        pytest.param((4.0, 6.0, [(4.0, 6.0)]), 0.0, id="left"),
+        pytest.param((4.0, 6.0, [(5.0, 9.0)]), 1 / 6, id="what-ends-after-it-left-does-not-count"),
+        pytest.param((9.0, None, []), 0.0, id="joined-after-the-last-measurement"),
+    ],
+)
+def test_idle_counts_every_gpu_while_it_takes_part(
+    second: tuple[float | None, float | None, list[tuple[float, float]]], idle: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = timeline((SearchStage.COMPILING, "compilers", 3.0, 4.0, 1.0))
+    told.measured(0, 104.0, 108.0)
+    joined, left, busy = second
+    for at, tell in ((joined, told.joined), (left, told.left)):
+        if at is not None:
+            monkeypatch.setattr("time.monotonic", lambda at=at: 100.0 + at)
+            tell(1)
+    for begun, ended in busy:
+        told.measured(1, 100.0 + begun, 100.0 + ended)
+    assert told.record().gpu_idle == pytest.approx(idle)
 
 
 def test_spans_are_taken_here_in_threads_and_in_children() -> None:
@@ -70,7 +98,7 @@ def test_spans_are_taken_here_in_threads_and_in_children() -> None:
 
 def test_the_record_is_what_the_service_answers_and_a_table() -> None:
     told = timeline((SearchStage.COMPILING, "compilers", 1.0, 2.0, 0.98765), (SearchStage.TIMING, GPU, 2.0, 3.0, 0.1))
-    told._busy.append((2.0, 3.0))
+    told.measured(0, 102.0, 103.0)
     record = told.record()
     view = TimelineView.model_validate_json(json.dumps(record.to_json()))
     assert [one.stage for one in view.stages] == ["compiling", "timing"]

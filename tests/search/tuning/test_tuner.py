@@ -16,6 +16,7 @@ import pytest
 from compiler.errors import CompileError, CompileTimeout, IllegalSchedule, InvalidStep, Unsupported, Violation
 from fusetune.wire.artifact import VERIFIER, Conditions, KernelArtifact, LaunchSpec, Resources, Timing, Verification
 from search.measure.device import EAGER, Baseline, Effort, MeasureResult
+from search.measure.halving import median_interval
 from search.space.knobs import Knob
 from search.space.space import Space
 from search.tuning.budget import Budget
@@ -24,7 +25,7 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Draft
 from search.tuning.failing import failure_of
 from search.tuning.journal import Journal, JournalKey
-from search.tuning.leaders import MOST_LATE, Leader, median_interval, tied
+from search.tuning.leaders import MOST_LATE, Leader, tied
 from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import Ending, SearchOutcome, SearchSettings, Tuner

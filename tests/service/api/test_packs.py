@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fusetune.pack import Pack
 from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER, Timing, Verification
-from fusetune.wire.pack import PackFile, PackWriter, pack_bytes
+from fusetune.wire.pack import PackFile, PackWriter, UnusablePack, pack_bytes
 from service.cli.pack import pack as command
 from service.db import kernels
 from service.db.models import AuditRow, FusionRow, KernelRow
@@ -144,6 +144,37 @@ def test_a_pack_that_contradicts_itself_is_refused_whole(sites: list[World], cha
     assert why in refused.json()["detail"]
     with other.db.read() as session:
         assert session.scalar(select(func.count()).select_from(FusionRow)) == 0
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
+def test_a_member_packed_in_another_way_is_refused_whole_or_damaged(sites: list[World], method: int) -> None:
+    _, other = sites
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        archive.writestr("pack.json", b"{}" * 100)
+    whole = out.getvalue()
+    start = len("pack.json") + 30
+    for content in (whole, whole[:start] + b"\xff" * 20 + whole[start + 20 :]):
+        refused = send(other, content)
+        check(refused, 422, "unusable-pack")
+        assert "pack.json: its compression is" in refused.json()["detail"]
+
+
+def test_a_pack_with_any_byte_changed_ends_without_an_error_of_the_server(sites: list[World]) -> None:
+    """Names, offsets, sizes and flags of the archive's tables among them."""
+    one, _ = sites
+    proven(one)
+    content = one.client.get("/v1/pack").content
+    tables = content.index(b"PK\x01\x02")
+    for at in (*range(60), *range(tables, len(content))):
+        for bit in (0x01, 0x80):
+            changed = content[:at] + bytes([content[at] ^ bit]) + content[at + 1 :]
+            try:
+                found = PackFile(changed)
+                for name in found.manifest.members:
+                    found.member(name)
+            except UnusablePack:
+                continue
 
 
 def _card(content: bytes) -> dict[str, Any]:

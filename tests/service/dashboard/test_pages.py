@@ -16,7 +16,7 @@ from fusetune.wire.binding import Binding
 from fusetune.wire.parse import parse_fusion
 from search.tuning.candidates.plan import Plan
 from service.dashboard.filters import NOTHING
-from service.db import cards
+from service.db import cards, signatures
 from service.db.engine import Database
 from service.db.models import Base, KernelRow, WorkerRow
 from service.db.types import now
@@ -376,6 +376,27 @@ def test_a_provisional_kernel_is_marked(database: Database, client: TestClient, 
     assert HtmlPage(text).faults() == []
     assert ">provisional</span>" in text
     assert "the best takes at most 25" in text
+
+
+def test_a_kernel_says_what_timing_again_found_and_who_signed_it(
+    database: Database, client: TestClient, ids: Seeded
+) -> None:
+    before = HtmlPage(client.get(f"/kernels/{ids.kernel}").text)
+    assert "Timed again" not in before.text
+    assert "nobody" in before.texts("dd")
+    key = "ab" * 32
+    with database.write() as session:
+        row = session.get_one(KernelRow, ids.kernel)
+        row.checked = {
+            "at": "2026-01-02T03:04:05Z", "median_us": 12.5, "p10_us": 12.25, "p90_us": 13.0, "before_us": 10.0,
+            "slower": 0.25, "generator": "g9", "driver": "999.1", "clock_limit_mhz": 1500, "marks": ["busy"],
+        }  # fmt: skip
+        signatures.put(session, row.artifact_sha256, key, bytes(64))
+    page = HtmlPage(client.get(f"/kernels/{ids.kernel}").text)
+    assert page.faults() == []
+    for said in ("Timed again", "generator g9, driver 999.1, clock limit 1500 MHz, marked busy", "25 % slower", key):
+        assert said in page.text
+    assert "nobody" not in page.texts("dd")
 
 
 def test_a_kernel_of_several_launches_shows_each_of_them(database: Database, client: TestClient) -> None:

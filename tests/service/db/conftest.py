@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -47,12 +47,12 @@ def postgres() -> Iterator[URL]:
 
 
 @contextmanager
-def created(server: URL) -> Iterator[str]:
-    """The URL of a new PostgreSQL database, dropped afterwards."""
+def created(server: URL, template: str = "template0") -> Iterator[str]:
+    """The URL of a new PostgreSQL database, dropped afterwards; a copy of another, to which nobody is connected."""
     name = f"fusetune_{uuid.uuid4().hex}"
     admin = create_engine(server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE template0")
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield server.set(database=name).render_as_string(hide_password=False)
         finally:
@@ -76,6 +76,15 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def postgres_template(postgres: URL) -> Iterator[str]:
+    """The name of a database at the newest revision that is only copied."""
+    with created(postgres) as url:
+        with Database(url) as database:
+            migrate.upgrade(database)
+        yield str(make_url(url).database)
+
+
 @pytest.fixture(params=KINDS)
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database without tables."""
@@ -90,6 +99,20 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def empty(empty_url: str) -> Iterator[Database]:
     with Database(empty_url) as database:
         yield database
+
+
+@pytest.fixture(params=KINDS)
+def full(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """A database with all tables, of the test's own: it may change them."""
+    with ExitStack() as stack:
+        if request.param == "sqlite":
+            path = tmp_path / "fusetune.db"
+            shutil.copyfile(request.getfixturevalue("sqlite_template"), path)
+            url = f"sqlite:///{path}"
+        else:
+            template: str = request.getfixturevalue("postgres_template")
+            url = stack.enter_context(created(request.getfixturevalue("postgres"), template))
+        yield stack.enter_context(Database(url))
 
 
 @pytest.fixture(params=KINDS)

@@ -148,16 +148,14 @@ POSTGRES_DRIFTS = [
 
 
 @pytest.mark.parametrize(("change", "line"), DRIFTS)
-def test_a_difference_is_named(empty: Database, change: str, line: str) -> None:
-    migrate.upgrade(empty)
-    assert_drift(empty, change, line)
+def test_a_difference_is_named(full: Database, change: str, line: str) -> None:
+    assert_drift(full, change, line)
 
 
-@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("full", ["postgresql"], indirect=True)
 @pytest.mark.parametrize(("change", "line"), POSTGRES_DRIFTS)
-def test_a_difference_that_sqlite_cannot_make_is_named(empty: Database, change: str, line: str) -> None:
-    migrate.upgrade(empty)
-    assert_drift(empty, change, line)
+def test_a_difference_that_sqlite_cannot_make_is_named(full: Database, change: str, line: str) -> None:
+    assert_drift(full, change, line)
 
 
 def assert_drift(database: Database, change: str, line: str) -> None:
@@ -209,46 +207,44 @@ def test_many_processes_make_a_database_ready(empty_url: str, processes: int) ->
         assert migrate.is_current(database)
 
 
-def test_what_was_there_before_predictions_had_terms_is_kept(empty: Database) -> None:
+def test_what_was_there_before_predictions_had_terms_is_kept(full: Database) -> None:
     """0002 adds a column: trials of before have nothing in it, those of after what they were made of."""
-    migrate.upgrade(empty)
-    migrate.downgrade(empty, "0001")
-    with empty.writing.begin() as connection:
+    migrate.downgrade(full, "0001")
+    with full.writing.begin() as connection:
         columns = {column["name"] for column in inspect(connection).get_columns("trials")}
         assert "predicted_terms" not in columns
-    assert migrate.upgrade(empty) == "0001"
-    with empty.write() as session:
+    assert migrate.upgrade(full) == "0001"
+    with full.write() as session:
         id = opened(session).id
         for number, terms in enumerate((None, {"fixed": 1.9, "bandwidth": 2.5})):
             known = {} if terms is None else {"predicted_terms": terms}
             found = {"number": number, "scheduler": "flat", "point": {}, "state": "cancelled", **known}
             trials.record(session, id, found)
-    with empty.read() as session:
+    with full.read() as session:
         assert [row.predicted_terms for row in trials.page(session, id, None, 5)[0]] == [
             None,
             {"fixed": 1.9, "bandwidth": 2.5},
         ]
-    assert migrate.check(empty) == []
+    assert migrate.check(full) == []
 
 
-def test_kernels_of_before_verifiers_had_numbers_are_of_the_first(empty: Database) -> None:
+def test_kernels_of_before_verifiers_had_numbers_are_of_the_first(full: Database) -> None:
     """0003: what was proven until then stays, and answers for its key no more."""
-    migrate.upgrade(empty)
-    with empty.write() as session:
+    with full.write() as session:
         opened(session)
         key = posted(session)
         session.add(kernel(session, key))
-    migrate.downgrade(empty, "0002")
-    with empty.writing.begin() as connection:
+    migrate.downgrade(full, "0002")
+    with full.writing.begin() as connection:
         assert "verifier" not in {column["name"] for column in inspect(connection).get_columns("kernels")}
-    assert migrate.upgrade(empty) == "0002"
-    with empty.read() as session:
+    assert migrate.upgrade(full) == "0002"
+    with full.read() as session:
         row = kernels.current(session, key)
         assert row is not None
         assert (row.verifier, row.refuted) == (1, None)
         assert kernels.current_many(session, [key]) == {}
         assert [one.refresh for one in tunings.unfinished(session)] == [False]
-    assert migrate.check(empty) == []
+    assert migrate.check(full) == []
 
 
 @pytest.mark.parametrize(
@@ -264,11 +260,10 @@ def test_kernels_of_before_verifiers_had_numbers_are_of_the_first(empty: Databas
     ],
 )
 def test_points_have_the_knob_names_of_today(
-    empty: Database, scheduler: str, old: dict[str, Any], new: dict[str, Any] | None
+    full: Database, scheduler: str, old: dict[str, Any], new: dict[str, Any] | None
 ) -> None:
     """0004: kernels and trials of tiles, there and back."""
-    migrate.upgrade(empty)
-    with empty.write() as session:
+    with full.write() as session:
         opened(session)
         row = kernel(session, posted(session))
         row.scheduler, row.point = scheduler, old
@@ -279,8 +274,8 @@ def test_points_have_the_knob_names_of_today(
         migrate.downgrade(db, "0003")
 
     for step, wanted in ((back, old), (migrate.upgrade, new or old), (back, old)):
-        step(empty)
-        with empty.read() as session:
+        step(full)
+        with full.read() as session:
             assert session.scalar(select(KernelRow.point).where(KernelRow.id == id)) == wanted
 
 
@@ -297,10 +292,9 @@ def test_an_empty_server_is_set_up_only_when_told_to(empty: Database) -> None:
     assert migrate.is_current(empty)
 
 
-def test_what_has_a_code_was_compiled_and_not_cancelled(empty: Database) -> None:
+def test_what_has_a_code_was_compiled_and_not_cancelled(full: Database) -> None:
     """0007, there and back: without a code a trial was under way when its search ended."""
-    migrate.upgrade(empty)
-    with empty.write() as session:
+    with full.write() as session:
         id = opened(session).id
         for number, code in enumerate((None, "c" * 64)):
             found = {"number": number, "scheduler": "flat", "point": {}, "state": "cancelled", "code_hash": code}
@@ -310,8 +304,8 @@ def test_what_has_a_code_was_compiled_and_not_cancelled(empty: Database) -> None
         migrate.downgrade(db, "0006")
 
     for step, wanted in ((back, "cancelled"), (migrate.upgrade, "compiled"), (back, "cancelled")):
-        step(empty)
-        with empty.read() as session:
+        step(full)
+        with full.read() as session:
             states = session.scalars(select(TrialRow.state).order_by(TrialRow.number)).all()
         assert list(states) == ["cancelled", wanted]
 
@@ -404,14 +398,13 @@ def tunings_referred(database: Database) -> bool:
     return True
 
 
-def test_a_downgrade_to_nothing_leaves_nothing(empty: Database) -> None:
-    migrate.upgrade(empty)
-    with empty.write() as session:
+def test_a_downgrade_to_nothing_leaves_nothing(full: Database) -> None:
+    with full.write() as session:
         opened(session)
-    migrate.downgrade(empty, "base")
-    assert migrate.standing(empty) == "empty"
-    assert migrate.upgrade(empty) is None
-    assert migrate.check(empty) == []
+    migrate.downgrade(full, "base")
+    assert migrate.standing(full) == "empty"
+    assert migrate.upgrade(full) is None
+    assert migrate.check(full) == []
 
 
 def test_it_works_from_any_folder(tmp_path: Path, empty: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from compiler.emulate.launch import Completion
 from compiler.emulate.ptx.parser import parse
@@ -17,6 +18,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, lowered
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from compiler.wire import bind
+from compiler.wire.fusions import fusion_from_json, fusion_to_json
 from fusetune import FusionBuilder
 from fusetune.wire.binding import Binding, InputBinding
 from search.proof.emulated.running import fault_of, options
@@ -83,6 +85,68 @@ def test_tensors_end_anywhere(align: int, pool: CompilePool) -> None:
         assert np.array_equal(outcome.written[name].view(np.uint16) > 0, inside)
         found = ARRAYS.reinterpret(tensors[-1].data, fusion.value(name).dtype)
         assert np.array_equal(found[inside], ARRAYS.store(x * np.float32(0.5), fusion.value(name).dtype)[inside])
+
+
+def adamw_of_steps(elems: int) -> Fusion:
+    """As torch's, where every parameter has a step of its own; the bias corrections are computed in the kernel."""
+    f = FusionBuilder()
+    step = f.input("step", (), "f32", is_list=True)
+    p, g, m, v = (f.input(name, ("N",), "f32", is_list=True) for name in "pgmv")
+    rate = f.input("rate", (), "f32")
+    m1 = m + (g - m) * 0.1
+    v1 = v * 0.999 + g * g * 0.001
+    size = (rate / (1.0 - f.pow(0.9, step))).broadcast_to(p.shape, dims=())
+    correction = f.sqrt(1.0 - f.pow(0.999, step)).broadcast_to(p.shape, dims=())
+    decayed = p - p * (rate * 0.01).broadcast_to(p.shape, dims=())
+    f.output(decayed - size * m1 / (f.sqrt(v1) / correction + 1e-8), "p1", alias=p)
+    f.output(m1, "m1", alias=m)
+    f.output(v1, "v1", alias=v)
+    return bind(f.build(), Binding(sizes={"N": elems}))
+
+
+def test_each_tensor_has_a_step_of_its_own(pool: CompilePool) -> None:
+    """Against torch's optimizer, whose parameters have come along differently far."""
+    fusion = adamw_of_steps(ELEMS)
+    assert fusion_from_json(fusion_to_json(fusion)) == fusion
+    made = next(kernels_of(fusion, 2))
+    assert proven(made, pool).verdict == "right"
+    compiled = artifact(made, pool.submit(made.source, made.arch.name).result())
+    assert compiled.lists is not None
+    assert compiled.lists.single == (0,)
+    parts, start = [], 0
+    for elems in (1, 7, compiled.lists.tile + 3, compiled.lists.tile):
+        parts.append((start, elems))
+        start += -(-elems // 8) * 8
+    steps = [1.0, 2.0, 30.0, 4000.0]
+    random = np.random.default_rng(3)
+    p, g, m, v = (random.standard_normal(ELEMS).astype(np.float32) for _ in range(4))
+    v *= v
+    inputs = [np.array(steps, np.float32), p, g, m, v, np.array([1e-3], np.float32)]
+    tensors = tensors_of(fusion, [x.view(np.uint8).copy() for x in inputs])
+    (launch,) = launches_of(compiled, tensors, parts)
+    outcome = emulate(parse(compiled.ptx), launch, options(Completion.RANDOM, races=True))
+    assert not fault_of(outcome)
+    found = [tensors[position].data.view(np.float32) for position in (1, 3, 4)]
+    for (first, elems), step in zip(parts, steps, strict=True):
+        place = slice(first, first + elems)
+        param, moment, square = (torch.from_numpy(x[place].copy()) for x in (p, m, v))
+        param.grad = torch.from_numpy(g[place].copy())
+        optimizer = torch.optim.AdamW([param], lr=1e-3, weight_decay=0.01, foreach=True)
+        optimizer.state[param] = {"step": torch.tensor(step - 1), "exp_avg": moment, "exp_avg_sq": square}
+        optimizer.step()
+        for have, want in zip(found, (param, moment, square), strict=True):
+            np.testing.assert_allclose(have[place], want.numpy(), rtol=2e-5, atol=1e-6)
+
+
+def test_single_elements_have_a_slot_and_no_place_in_the_chunk() -> None:
+    made = next(kernels_of(adamw_of_steps(ELEMS), 2))
+    assert made.kernel.table is not None
+    name = made.trace.fusion.inputs[0]
+    assert f"lists.address[{dict(made.kernel.table.pointers)[name]}]" in made.source
+    assert (
+        sum("[row]) + done;" in line for line in made.source.splitlines())
+        == sum("lists.address" in line for line in made.source.splitlines()) - 1
+    )
 
 
 def test_a_launch_takes_as_many_tensors_as_its_parameters_have_room_for(pool: CompilePool) -> None:
