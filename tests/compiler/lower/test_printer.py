@@ -226,7 +226,7 @@ def test_every_field_of_a_kernel_shows() -> None:
     pointer = Pointer("v0", DType.F32, 1, True)
     tensor_map = TensorMap("map_s", DType.F32, 0, (64, 8), (256,), (16, 8), (1, 2), 64)
     number = NumberParameter("scale", DType.F32, 0)
-    table = ListTable((("v0", 1),), ("i0", "v0"), 8, 1024, 4)
+    table = ListTable((("v0", 1),), ("i0", "v0"), 8, 1024, 4, single=(2,))
     kernel = k.Kernel(
         (pointer,),
         (tensor_map,),
