@@ -42,7 +42,7 @@ def export(
     """Write the kernels that are served into a pack, and print its hash."""
     signer = None if key is None else Signer.load(key)
     with database_of(database_url, data_dir) as database:
-        migrate.ensure_ready(database)
+        migrate.ensure_there(database)
         with database.read() as session:
             ids = None if card is None else stored_ids(session, card)
             made = packs.written(session, fingerprint or (), ids, history=history)
@@ -62,9 +62,9 @@ def import_pack(
     data_dir: DataDir = None,
 ) -> None:
     """Take the kernels of a pack in, all or, if it contradicts itself, none. Its evidence is believed."""
+    found = _opened(file)
     with database_of(database_url, data_dir, must_exist=False) as database:
-        migrate.ensure_ready(database)
-        found = PackFile(file)
+        migrate.ensure_there(database)
         if sha256 is not None and found.sha256 != sha256:
             raise UsageFault(f"{file}: its sha256 is {found.sha256}, expected {sha256}. Nothing was taken.")
         with database.write() as session:
@@ -75,11 +75,11 @@ def import_pack(
 
 
 @pack.command()
-@reporting(UnusablePack, UnusableKey, OSError)
+@reporting(UsageFault, UnusablePack, UnusableKey, OSError)
 def sign(file: PackName, key: Annotated[Path, typer.Option(help="Private key to sign with.", metavar="FILE")]) -> None:
     """Sign a pack, beside who has signed it before. Its hash stays."""
     signer = Signer.load(key)
-    found = PackFile(file)
+    found = _opened(file)
     for member in found.manifest.members:
         found.member(member)  # nobody signs what is damaged
     others = [one for one in found.signatures if one.key != signer.key]
@@ -87,6 +87,13 @@ def sign(file: PackName, key: Annotated[Path, typer.Option(help="Private key to 
     found.close()
     _write(file, content)
     typer.echo(f"{found.sha256} is signed by {signer.public}.")
+
+
+def _opened(file: Path) -> PackFile:
+    try:
+        return PackFile(file)
+    except UnusablePack as error:
+        raise UsageFault(f"{file}: {error}. Have it written again: python -m service pack export.") from None
 
 
 def _write(target: Path, content: bytes) -> None:

@@ -195,14 +195,18 @@ def test_what_was_let_go_waits_for_a_worker(database: Database) -> None:
         assert (row.state, row.phase, row.worker_id) == ("running", "interrupted, waiting for a worker", None)
 
 
+WORKERS = [
+    pytest.param(tunings.SILENT_S - 5, False, False, False, id="lives"),
+    pytest.param(tunings.SILENT_S + 5, False, False, True, id="silent"),
+    pytest.param(0, True, False, True, id="took-leave"),
+    pytest.param(0, False, True, True, id="let-go"),
+]
+"""How long a worker has been silent, whether it has stopped, whether it let go; whether its tuning is left."""
+
+
 @pytest.mark.parametrize(
     ("silent_s", "stopped", "let_go", "is_left"),
-    [
-        pytest.param(tunings.SILENT_S - 5, False, False, False, id="lives"),
-        pytest.param(tunings.SILENT_S + 5, False, False, True, id="silent"),
-        pytest.param(0, True, False, True, id="took-leave"),
-        pytest.param(0, False, True, True, id="let-go"),
-    ],
+    WORKERS,
 )
 def test_what_was_begun_and_is_left_is_told_from_what_only_waits(
     database: Database, silent_s: float, stopped: bool, let_go: bool, is_left: bool
@@ -225,12 +229,7 @@ def test_what_was_begun_and_is_left_is_told_from_what_only_waits(
 
 @pytest.mark.parametrize(
     ("silent_s", "stopped", "let_go", "ends"),
-    [
-        pytest.param(tunings.SILENT_S - 5, False, False, False, id="lives"),
-        pytest.param(tunings.SILENT_S + 5, False, False, True, id="silent"),
-        pytest.param(0, True, False, True, id="took-leave"),
-        pytest.param(0, False, True, True, id="let-go"),
-    ],
+    WORKERS,
 )
 def test_a_cancelled_tuning_ends_at_once_where_no_worker_would_hear_of_it(
     database: Database, silent_s: float, stopped: bool, let_go: bool, ends: bool
