@@ -10,6 +10,8 @@ import typer
 
 from compiler.errors import UnknownCard
 from compiler.faults import UsageFault, reporting
+from fusetune.errors import UnusableKey
+from fusetune.signer import Signer
 from fusetune.wire.pack import PackFile, UnusablePack, pack_bytes, with_signatures
 from service.cli.database import database_of, reports_faults
 from service.cli.given import actor
@@ -18,7 +20,6 @@ from service.db import kernels, migrate
 from service.operations import packs
 from service.operations.cards import stored_ids
 from service.operations.errors import OperationRefused
-from service.signing import Signer, UnusableKey
 
 pack = typer.Typer(help="Kernels in one file: export them, import them, sign them.", no_args_is_help=True)
 

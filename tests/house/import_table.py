@@ -72,6 +72,7 @@ TABLE: dict[str, Row] = {
     "fusetune.wire": Row(others=PYDANTIC),
     "fusetune.transport": Row(ours=("fusetune",), others=(*PYDANTIC, "httpx2")),
     "fusetune.signing": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cryptography",)),
+    "fusetune.signer": Row(ours=("fusetune",), lazily=("cryptography",)),
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
@@ -126,7 +127,6 @@ TABLE: dict[str, Row] = {
     "service": Row(),
     "service.settings": Row(others=("pydantic", "pydantic_settings")),
     "service.access": Row(),
-    "service.signing": Row(ours=("fusetune.wire.signature",), others=("cryptography",)),
     "service.rates": Row(),
     "service.log": Row(others=("structlog",)),
     "service.later": Row(ours=("service.operations", "service.dashboard")),
@@ -178,7 +178,7 @@ TABLE: dict[str, Row] = {
             *TABLES,
             "service.jobs",
             "service.log",
-            "service.signing",
+            "fusetune.signer",
             "service.stands_on",
             "search",
             "compiler",
@@ -194,7 +194,7 @@ TABLE: dict[str, Row] = {
     "service.ci": Row(
         ours=(
             "service.ci",
-            "service.signing",
+            "fusetune.signer",
             "search",
             "compiler",
             "fusetune.wire",
@@ -204,11 +204,21 @@ TABLE: dict[str, Row] = {
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli": Row(
-        ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
+        ours=(
+            "service.cli",
+            *TABLES,
+            "service.access",
+            "service.log",
+            "fusetune.errors",
+            "fusetune.signer",
+            "compiler",
+            "fusetune.wire",
+        ),
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.pack": Row(
-        ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
+        ours=("service.cli", *OPERATIONS, "fusetune.errors", "fusetune.signer", "compiler.faults"),
+        others=(*PYDANTIC, "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.options": Row(others=("typer",)),
@@ -225,7 +235,7 @@ TABLE: dict[str, Row] = {
         ),
         others=("sqlalchemy", "structlog", "typer"),
     ),
-    "service.cli.worker": Row(ours=("service", "search.cli.faults"), others=(*PYDANTIC, "typer")),
+    "service.cli.worker": Row(ours=("service", "fusetune.errors", "search.cli.faults"), others=(*PYDANTIC, "typer")),
     "service.cli.cards": Row(
         ours=("service.cli", *OPERATIONS, "search.tuning.attached", "search.measure", "search.cli"),
         others=("rich", "typer"),

@@ -15,13 +15,13 @@ from sqlalchemy import func, select
 from typer.testing import CliRunner
 
 from fusetune.pack import Pack
+from fusetune.signer import Signer
 from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER, Timing, Verification
 from fusetune.wire.pack import PackFile, PackWriter, UnusablePack, pack_bytes
 from service.cli.pack import pack as command
 from service.db import kernels
 from service.db.models import AuditRow, FusionRow, KernelRow
-from service.signing import Signer
 from tests.service.api.test_deleting import looked_up
 from tests.service.api.test_malformed import check
 from tests.service.api.world import World, artifact_document, world
