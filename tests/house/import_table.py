@@ -141,6 +141,9 @@ TABLE: dict[str, Row] = {
     "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
+    "service.operations.packs": Row(
+        ours=(*OPERATIONS, "fusetune.errors", "fusetune.signing"), others=("sqlalchemy", "structlog")
+    ),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
     "service.auth": Row(ours=(*BORDER, "service.access", "service.rates"), others=WEB),
     "service.limits": Row(ours=BORDER, others=WEB),
@@ -153,6 +156,7 @@ TABLE: dict[str, Row] = {
     "service.openapi_examples": Row(),
     "service.openapi_words": Row(),
     "service.routes": Row(ours=(*BORDER, "service.again", "service.openapi"), others=(*WEB, *PYDANTIC)),
+    "service.routes.packs": Row(ours=(*BORDER, "fusetune.signing", "service.routes"), others=(*WEB, *PYDANTIC)),
     "service.routes.login": Row(ours=(*BORDER, "service.dashboard"), others=WEB),
     "service.dashboard": Row(
         ours=(*BORDER, "service.openapi", "service.openapi_words"),
@@ -217,7 +221,7 @@ TABLE: dict[str, Row] = {
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.pack": Row(
-        ours=("service.cli", *OPERATIONS, "fusetune.errors", "fusetune.signer", "compiler.faults"),
+        ours=("service.cli", *OPERATIONS, "fusetune.errors", "fusetune.signer", "fusetune.signing", "compiler.faults"),
         others=(*PYDANTIC, "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
@@ -225,6 +229,8 @@ TABLE: dict[str, Row] = {
     "service.cli.serve": Row(
         ours=(
             *BORDER,
+            "fusetune.errors",
+            "fusetune.signing",
             "service.cli.given",
             "service.cli.options",
             "service.crew",
