@@ -29,7 +29,7 @@ from fusetune.wire.service import (
 from service.db import cards, fusions, keys, trials, tunings
 from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
-from service.operations.answers import Question
+from service.operations.answers import Meant, Question
 from service.operations.asked_before import nothing_new
 from service.operations.cards import current, resolve
 from service.operations.context import Context
@@ -146,8 +146,9 @@ def _note(
         return
     context.answers.write(key, facts, view)
     request = call.request
-    seen = None if request.card is not None else workers
-    context.answers.note(body, Question(key, cards, seen, request.accept, request.want))
+    meant = Meant(card.id, cards, None if request.card is not None else workers)
+    context.answers.mean(request.card, meant)
+    context.answers.note(body, Question(key, meant, request.accept, request.want))
 
 
 def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningView:

@@ -132,6 +132,8 @@ TABLE: dict[str, Row] = {
     "service.later": Row(ours=("service.operations", "service.dashboard")),
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
+    "service.db.instant": Row(ours=TABLES, others=("sqlalchemy",), lazily=("psycopg",)),
+    "service.db.pipeline": Row(others=("psycopg",)),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
     "service.db.signatures": Row(ours=(*TABLES, "fusetune.wire.signature"), others=("sqlalchemy",)),
     "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.service", "fusetune.wire.wanting"), others=("sqlalchemy",)),
