@@ -157,6 +157,20 @@ def trials(one: Service, connection: int) -> list[bytes]:
     return [get(f"/v1/tunings/{'f' * 32}/trials?limit=50&after={n}", one.key) for n in range(0, stored.TRIALS, 1999)]
 
 
+def dashboard(one: Service, connection: int) -> list[bytes]:
+    """The start page from the front to the end of the list, and the page of the tuning with all those trials."""
+    at, asked = "", []
+    door = Connection(HOST, one.port)
+    while True:
+        asked += [get(f"/?{at}", one.key), get(f"/tunings/{'f' * 32}", one.key)]
+        following = json.loads(door.ask(get(f"/v1/fusions?limit=100&{at}", one.key))[1])["next"]
+        if following is None:
+            break
+        at = f"after={_quoted(following)}"
+    door.close()
+    return asked
+
+
 def _quoted(cursor: str) -> str:
     return cursor.replace("+", "%2B").replace(":", "%3A").replace("~", "%7E")
 
@@ -168,6 +182,7 @@ ROWS: tuple[tuple[str, int, Callable[[Service, int], Sequence[bytes]]], ...] = (
     ("artifact", 1, artifacts),
     ("page of kernels", 1, depths),
     ("page of trials", 1, trials),
+    ("dashboard", 1, dashboard),
 )
 
 
