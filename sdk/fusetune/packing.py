@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
-from pathlib import Path
 
 from fusetune.errors import InvalidLock
 from fusetune.running.lock import locked_kernel, read_lock
 from fusetune.store import Store
+from fusetune.whole import written_whole
 from fusetune.wire.pack import PackWriter
 
 
@@ -30,11 +30,6 @@ def build(lock: str | os.PathLike[str], out: str | os.PathLike[str], store: Stor
         if view is None:
             raise InvalidLock(what, f"{held!r} has its code, and not what was known of it: fetch it from its service")
         pack.add(view, data, entry.binding)
-    target = Path(out)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    with written_whole(out) as part:
         part.write_bytes(pack.content())
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
     return pack.sha256

@@ -10,6 +10,9 @@ import typer
 
 from compiler.errors import UnknownCard
 from compiler.faults import UsageFault, reporting
+from fusetune.errors import InvalidRequest, PackageMissing, UnusableKey
+from fusetune.signer import Signer
+from fusetune.signing import Trust, process_trust
 from fusetune.wire.pack import PackFile, UnusablePack, pack_bytes, with_signatures
 from service.cli.database import database_of, reports_faults
 from service.cli.given import actor
@@ -17,8 +20,7 @@ from service.cli.options import DatabaseUrl, DataDir
 from service.db import kernels, migrate
 from service.operations import packs
 from service.operations.cards import stored_ids
-from service.operations.errors import OperationRefused
-from service.signing import Signer, UnusableKey
+from service.operations.errors import OperationRefused, UntrustedPack
 
 pack = typer.Typer(help="Kernels in one file: export them, import them, sign them.", no_args_is_help=True)
 
@@ -53,22 +55,27 @@ def export(
 
 
 @pack.command("import")
-@reporting(UnusablePack, OSError)
+@reporting(UnusablePack, UntrustedPack, InvalidRequest, PackageMissing, OSError)
 @reports_faults
 def import_pack(
     file: PackName,
     sha256: Annotated[str | None, typer.Option(help="The hash that the pack must have.", metavar="HASH")] = None,
+    trust: Annotated[
+        str | None,
+        typer.Option(help="Public keys of which one must have signed it. Default: FUSETUNE_TRUST.", metavar="KEYS"),
+    ] = None,
     database_url: DatabaseUrl = None,
     data_dir: DataDir = None,
 ) -> None:
     """Take the kernels of a pack in, all or, if it contradicts itself, none. Its evidence is believed."""
-    found = _opened(file)
+    found, keys = _opened(file), process_trust() if trust is None else Trust.of(trust)
+    packs.ensure_trusted(found, keys)
     with database_of(database_url, data_dir, must_exist=False) as database:
         migrate.ensure_there(database)
         if sha256 is not None and found.sha256 != sha256:
             raise UsageFault(f"{file}: its sha256 is {found.sha256}, expected {sha256}. Nothing was taken.")
         with database.write() as session:
-            taken = packs.take_in(session, found, actor())
+            taken = packs.take_in(session, found, actor(), keys)
     for line in taken.left:
         typer.echo(f"left out {line}", err=True)
     typer.echo(f"{taken.kernels} kernels were taken in, {taken.known} were known, {len(taken.left)} left out.")

@@ -13,6 +13,8 @@ import typer
 from compiler.arch import card_or_default
 from compiler.errors import UnknownCard
 from compiler.faults import UsageFault, reporting
+from fusetune.errors import InvalidRequest
+from fusetune.signing import process_trust
 from service import crew, log
 from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
@@ -78,7 +80,11 @@ def _database(settings: Settings, starting: Starting) -> Database:
 
 
 def _check_rest(settings: Settings, worker: bool, starting: Starting) -> None:
-    """Raises UsageFault for what would be found only once a tuning or a worker needs it."""
+    """Raises UsageFault for what would be found only once a tuning, a worker or a pack needs it."""
+    try:
+        process_trust()
+    except InvalidRequest as error:
+        raise UsageFault(f"FUSETUNE_TRUST: {error}") from None
     starting.at("the job queue")
     queue = DbosQueue(settings.dbos_url)
     try:

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -171,6 +171,12 @@ class PackFile:
             if self.manifest.members.get(member) != one.view.artifact_sha256:
                 raise UnusablePack(f"{member}: the manifest names other bytes for kernel {one.view.id}")
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Gives the file back."""
         self._archive.close()
@@ -191,6 +197,11 @@ class PackFile:
         if sha256(data).hexdigest() != self.manifest.members[name]:
             raise UnusablePack(f"{name}: its sha256 is not the one that the manifest names")
         return data
+
+    def check(self) -> None:
+        """Holds every member against its hash."""
+        for name in self.manifest.members:
+            self.member(name)
 
     def _read(self, name: str) -> bytes:
         try:
