@@ -5,8 +5,8 @@
 
 A warp brings tiles of both operands, stage by stage along what is summed; a thread of another warp asks for the
 products of a stage (tcgen05.mma); four warps take the result to registers, in the fragments in which instructions of
-warp groups leave it, so that it leaves them as theirs does (`product`). With two accumulators the products of the next tile
-are under way meanwhile.
+warp groups leave it, so that it leaves them as theirs does (`product`). With two accumulators the products of the next
+tile are under way meanwhile.
 
 The kernels are compiled and proven in the emulator; what the cost model says of them rests on no measurement.
 """
