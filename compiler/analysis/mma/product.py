@@ -34,6 +34,11 @@ class MmaProduct:
     rows: OperandTile | OperandFragment | None = None
     columns: OperandTile | OperandFragment | None = None
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether a warp group's threads hold the rows' operand."""
+        return self.instruction is not None and self.instruction.holds_rows
+
 
 def is_by_mma(t: TensorView) -> bool:
     """Whether an instruction of the tensor cores makes elements of the tensor."""
@@ -41,9 +46,11 @@ def is_by_mma(t: TensorView) -> bool:
 
 
 def is_held_by_warps(products: Mapping[str, MmaProduct], op: TensorOp, name: str) -> bool:
-    """Whether an instruction takes the operand `name` from the registers of all lanes of a warp."""
+    """Whether an instruction takes the operand `name` from the registers of all lanes of a warp, or warp group."""
     product = products.get(op.output)
-    return product is not None and product.unit is MmaUnit.MMA_SYNC and name in product.operands
+    if product is None or name not in product.operands:
+        return False
+    return product.unit is MmaUnit.MMA_SYNC or (name == product.operands[0] and product.holds_rows)
 
 
 def infer_products(
@@ -65,11 +72,12 @@ def _product(
         return MmaProduct(t.name, unit, (left, right))
     if found.at(indexing.read_offset(op, left)).variables & found.of_column.keys():
         left, right = right, left
-    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype)
+    holds_rows = unit is MmaUnit.WGMMA and sf.tensor(left).memory is MemoryType.LOCAL
+    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype, holds_rows)
     rows, columns = (
-        _shared(sf, indexing, op, name, found, of, swizzle_span)
-        if unit is MmaUnit.WGMMA
-        else _held(sf, indexing, op, name, found, of)
+        _held(sf, indexing, op, name, found, of)
+        if unit is MmaUnit.MMA_SYNC or (holds_rows and name == left)
+        else _shared(sf, indexing, op, name, found, of, swizzle_span)
         for name, of in ((left, found.of_row), (right, found.of_column))
     )
     return MmaProduct(t.name, unit, (left, right), found, made, rows, columns)
