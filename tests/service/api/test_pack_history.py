@@ -32,7 +32,7 @@ TRIALS: list[dict[str, Any]] = [
     {"number": 1, "state": "verified", "scheduler": "flat", "point": {"vector": 8}, "predicted_us": 8.0},
     {"number": 2, "state": "compiled", "scheduler": "flat", "point": {"vector": 2}, "predicted_us": 12.0},
     {"number": 4, "state": "illegal", "scheduler": "flat", "point": {"vector": 16}, "reason": "too wide",
-     "violations": [{"rule": "r", "where": "T1", "found": 16, "limit": 8, "fix": "Less."}]},
+     "violations": [{"rule": "r", "where": "T1", "found": 16, "limit": 8, "fix": "Less.", "message": "Less."}]},
     {"number": 5, "state": "duplicate", "scheduler": "flat", "point": {"vector": 1}, "duplicate_of": 0},
 ]  # fmt: skip
 
