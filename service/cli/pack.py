@@ -81,7 +81,8 @@ def import_pack(
             taken = packs.take_in(session, found, actor(), keys)
     for line in taken.left:
         typer.echo(f"left out {line}", err=True)
-    typer.echo(f"{taken.kernels} kernels were taken in, {taken.known} were known, {len(taken.left)} left out.")
+    learned = f" {taken.trials} trials of their searches are new." if taken.trials else ""
+    typer.echo(f"{taken.kernels} kernels were taken in, {taken.known} were known, {len(taken.left)} left out.{learned}")
 
 
 @pack.command()

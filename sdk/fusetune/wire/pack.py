@@ -6,7 +6,7 @@ itself names all of the content: it is the pack's. Equal contents give equal fil
 pack.json                    the manifest
 kernels/<sha256>.json        an artifact, `fusetune.kernel/1`, byte for byte
 fusions/<fingerprint>.json   a fusion, canonical
-history/<tuning>.json        trials of a tuning, T4
+history/<tuning>.json        a search with its trials, `fusetune.history/1`
 signatures.json              signatures of the manifest, the one member that it does not list
 """
 
@@ -18,6 +18,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -79,9 +80,30 @@ def history_member(tuning: str) -> str:
     return f"history/{tuning}.json"
 
 
+def is_history(member: str) -> bool:
+    """Whether a member has the trials of a tuning."""
+    return member.startswith("history/")
+
+
 def pack_bytes(pack_sha256: str) -> bytes:
     """What a signature of a pack is over: the hash of its manifest, and that it is one of a pack."""
     return f"fusetune.pack/1 sha256 {pack_sha256}".encode()
+
+
+def strict_json(member: str, content: bytes) -> Any:
+    """The document of a member. Raises UnusablePack for what is no JSON, NaN and numbers that no f64 holds included."""
+    try:
+        return json.loads(content, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise UnusablePack(f"{member}: it is no JSON document ({error})") from None
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word[:20]} is no number of JSON that is finite")
+
+
+def _finite(text: str) -> float:
+    return value if isfinite(value := float(text)) else _refuse(text)
 
 
 class PackWriter:
@@ -158,6 +180,7 @@ class PackFile:
                 )
         text = self._read(MANIFEST)
         self.sha256 = sha256(text).hexdigest()
+        strict_json(MANIFEST, text)
         try:
             self.manifest = PackManifest.model_validate_json(text)
         except ValidationError as error:

@@ -65,7 +65,7 @@ def test_a_pack_goes_from_one_service_to_another(sites: list[World], tmp_path: P
     assert one.client.get("/v1/pack").content == found.content
     told = send(other, found.content)
     sha256 = PackFile(found.content).sha256
-    assert told.json() == {"sha256": sha256, "kernels": 1, "known": 0, "left": []}
+    assert told.json() == {"sha256": sha256, "kernels": 1, "known": 0, "trials": 0, "left": []}
     answer = looked_up(other, row)
     assert (answer["id"], answer["median_us"], answer["evidence"]) == (row.id, 10.0, looked_up(one, row)["evidence"])
     path = f"/v1/kernels/{row.id}"
@@ -201,7 +201,7 @@ def test_what_is_not_proven_today_is_left_out(sites: list[World]) -> None:
     row = proven(one)
     content = rewritten(one.client.get("/v1/pack").content, verifier=VERIFIER - 1)
     assert send(other, content).json() == {
-        "sha256": PackFile(content).sha256, "kernels": 0, "known": 0,
+        "sha256": PackFile(content).sha256, "kernels": 0, "known": 0, "trials": 0,
         "left": [f"{row.id}: verifier {VERIFIER - 1} proved it, which could pass a wrong one"],
     }  # fmt: skip
 
