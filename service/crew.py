@@ -108,7 +108,8 @@ def main(slot: str, listener: str, ready: str) -> int:
 
 
 def _tell(ready: int) -> None:
-    os.write(ready, b".")
+    with suppress(BrokenPipeError):  # who started this was killed meanwhile, so that this is about to be stopped
+        os.write(ready, b".")
     os.close(ready)
 
 

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx2
 import pytest
 
+from service import crew
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
 from tests.service.api.test_serve import is_running, serving, wait_for
-from tests.service.api.world import REQUEST, store_kernel
+from tests.service.api.world import REQUEST, store_kernel, world
 from tests.service.db.conftest import KINDS, created, postgres  # noqa: F401 (a fixture)
 
 WORKERS = 2
@@ -110,6 +112,14 @@ def test_until_the_first_process_answers_it_is_said_that_they_start(tmp_path: Pa
         looking.join(60)
     assert ("starting", "the processes that answer") in seen
     assert {status for status, _ in seen} == {"starting", "ok"}
+
+
+def test_who_outlives_the_one_that_started_it_still_answers(tmp_path: Path) -> None:
+    heard, ready = os.pipe()
+    os.close(heard)
+    crew._tell(ready)  # nobody listens any more
+    with world(tmp_path) as service, patch("prometheus_client.Counter.labels", side_effect=FileNotFoundError):
+        assert service.client.get("/healthz").status_code == 200  # although the folder of the metrics is gone
 
 
 def told(answer: httpx2.Response) -> Any:
