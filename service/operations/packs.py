@@ -8,6 +8,8 @@ from sqlalchemy.orm import Session
 
 from compiler.arch import READ_FACTS, card_like
 from compiler.errors import Unsupported
+from fusetune.errors import Untrusted
+from fusetune.signing import Trust
 from fusetune.wire import t4
 from fusetune.wire.artifact import KernelArtifact, is_proven_today
 from fusetune.wire.binding import Binding
@@ -20,6 +22,7 @@ from fusetune.wire.pack import (
     fusion_member,
     history_member,
     kernel_member,
+    pack_bytes,
 )  # fmt: skip
 from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.printing import fusion_text
@@ -28,7 +31,7 @@ from fusetune.wire.service import PackTaken
 from service.db import cards, fusions, kernels, keys, overview, signatures, trials, tunings
 from service.db.kernels import DeletedKernel
 from service.db.models import KernelRow
-from service.operations.errors import NotFound, OverLimit
+from service.operations.errors import NotFound, OverLimit, UntrustedPack
 from service.views import kernel_views
 
 MOST_KERNELS = 5_000
@@ -68,13 +71,28 @@ def written(
     return pack
 
 
-def take_in(session: Session, pack: PackFile, actor: str) -> PackTaken:
+def ensure_trusted(pack: PackFile, trust: Trust | None) -> None:
+    """Raises UntrustedPack unless one of the keys has signed the pack, or nobody said whom to trust.
+
+    Signatures of kernels do not do: what an import believes, cards and floors and trials among it, is the manifest's.
+    """
+    if trust is None:
+        return
+    try:
+        trust.check("pack", pack_bytes(pack.sha256), pack.signatures)
+    except Untrusted as error:
+        raise UntrustedPack(pack.sha256, error.reason) from None
+
+
+def take_in(session: Session, pack: PackFile, actor: str, trust: Trust | None) -> PackTaken:
     """Publish the kernels of a pack: one that answers already and is better stays, as after a search.
 
-    Evidence is taken for what the pack says, so whoever calls knows whose pack it is. One that was deleted here is left
-    out and named; so is one that an older verifier proved. Raises UnusablePack, with nothing taken, for what
-    contradicts itself.
+    Evidence is taken for what the pack says, so whoever calls knows whose pack it is, or says by `trust` who must have
+    signed it. One that was deleted here is left out and named; so is one that an older verifier proved. Raises
+    UntrustedPack, and UnusablePack for what is damaged or contradicts itself, with nothing taken.
     """
+    ensure_trusted(pack, trust)
+    pack.check()
     taken, known, left = 0, 0, []
     for packed in pack.manifest.kernels:
         why = _refused(packed)

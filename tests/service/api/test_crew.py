@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,29 @@ def test_what_is_published_is_what_every_process_answers(
         every = processes(process.pid)
         process.kill()
         wait_for(lambda: not any(map(is_running, every)))  # nobody is left behind
+
+
+def test_until_the_first_process_answers_it_is_said_that_they_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    seen: list[tuple[str, str]] = []
+
+    def look() -> None:
+        while not seen or seen[-1][0] != "ok":
+            with suppress(httpx2.ConnectError):  # only before there is an address
+                health = httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=60).json()
+                seen.append((health["status"], health.get("checks", {}).get("start", "")))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        with serving(tmp_path, "--port", str(port), "--workers", str(WORKERS)):
+            looking.join(60)
+    finally:
+        seen.append(("ok", ""))  # whatever has happened, nobody looks any longer
+        looking.join(60)
+    assert ("starting", "the processes that answer") in seen
+    assert {status for status, _ in seen} == {"starting", "ok"}
 
 
 def told(answer: httpx2.Response) -> Any:
