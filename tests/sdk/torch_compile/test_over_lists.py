@@ -63,7 +63,7 @@ def over_lists(backend: CompileBackend) -> list[tuple[int, int]]:
 def test_a_step_of_adamw_is_one_kernel_of_any_number_of_parameters(dtype: torch.dtype) -> None:
     """The steps go up in eager: no kernel gives a list of single elements."""
     backend = stepped(lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True), parameters(20, dtype))
-    assert over_lists(backend) == [(18, 60)]
+    assert over_lists(backend) in ([(18, 60)], [(19, 60)])  # torch 2.13's graph, and 2.11's
     (proposed,) = backend.proposed
     (choice,) = proposed.choices
     assert choice.is_taken
