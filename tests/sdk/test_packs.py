@@ -16,6 +16,7 @@ from fusetune.errors import FusetuneError, InvalidPack, OutdatedProof, Untrusted
 from fusetune.pack import Pack
 from fusetune.running import PackSource, default_source, use_pack, use_source
 from fusetune.store import Store
+from fusetune.whole import written_whole
 from fusetune.wire.artifact import VERIFIER, Evidence
 from fusetune.wire.binding import Binding
 from fusetune.wire.lock import Lock, LockedCard, LockedEvidence, LockEntry
@@ -255,6 +256,13 @@ def locked(view: KernelView) -> Lock:
         evidence=LockedEvidence(verifier=VERIFIER),
     )  # fmt: skip
     return Lock(fusions={"gelu": entry})
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    for place in (tmp_path / "none" / "p.ftpack", tmp_path):
+        with pytest.raises(OSError, match=rf"'{place}'$"), written_whole(place) as part:
+            part.write_bytes(b"")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_lock_is_packed_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
