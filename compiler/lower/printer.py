@@ -249,7 +249,8 @@ def _lines(s: Stmt) -> list[str]:
 def _by_tensor_cores(s: MmaStmt) -> str:
     match s:
         case MmaAsync():
-            product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
+            left = _reg(s.left, 1) if isinstance(s.left, Reg) else _matrix(s.left)
+            product = f"{left} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
             return f"mma {_reg(s.target, s.instruction.held)} = {product}, {s.instruction}"
         case Mma():
             left, right, target = (_reg(r, 1) for r in (s.left, s.right, s.target))

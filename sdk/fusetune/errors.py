@@ -85,7 +85,7 @@ class CannotConvert(FusetuneError):
         return type(self), self.args
 
     def __str__(self) -> str:
-        said = f"{self.operator}: {self.reason}.{' ' * bool(self.fix)}{self.fix}"
+        said = f"{self.operator}: {self.reason.removesuffix('.')}.{' ' * bool(self.fix)}{self.fix}"
         return f"{said}\n  at {self.line}" if self.line else said
 
 

@@ -138,4 +138,4 @@ def _read_clocks(i: Instruction) -> float:
     """In which shared memory gives the operands of an instruction that reads them there."""
     if i.unit is MmaUnit.MMA_SYNC:
         return 0.0
-    return (i.m + i.n) * MMA_K_BYTES / SMEM_LINE_BYTES
+    return ((0 if i.holds_rows else i.m) + i.n) * MMA_K_BYTES / SMEM_LINE_BYTES

@@ -143,6 +143,7 @@ TABLE: dict[str, Row] = {
     "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
+    "service.operations.pack_history": Row(ours=OPERATIONS, others=(*PYDANTIC, "sqlalchemy")),
     "service.operations.packs": Row(
         ours=(*OPERATIONS, "fusetune.errors", "fusetune.signing"), others=("sqlalchemy", "structlog")
     ),

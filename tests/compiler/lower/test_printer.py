@@ -171,6 +171,7 @@ SAMPLES: list[k.Stmt] = [
     mma_ir.Mma(WARP_MMA, REG, REG, REG),
     mma_ir.MmaAsync(GROUP_MMA, REG, MATRIX, MATRIX, AT),
     mma_ir.TensorMma(TENSOR_MMA, CELL, MATRIX, MATRIX, AT),
+    mma_ir.MmaAsync(replace(GROUP_MMA, holds_rows=True), REG, REG, MATRIX, AT),
     mma_ir.MmaFence(),
     mma_ir.CommitMma(),
     mma_ir.WaitMma(1),
