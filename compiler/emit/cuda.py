@@ -61,7 +61,7 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     at_lane,
 )
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, TensorMma, WaitMma
 from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -191,7 +191,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Arrive() if s.blocks > 1:
                 used |= {"cluster_ring", "shared"}
             case Arrive():
-                used |= {"wgmma" if s.by_mma else "mbarrier", "shared"}
+                used |= {"mma_free" if s.by_mma else "mbarrier", "shared"}
             case Elected():
                 used.add("elect")
             case Loop() if gathers_bytes(s):
@@ -208,6 +208,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("written")
             case ScratchStore():
                 used.add("global")
+            case TensorMma():
+                used |= {"tensor_mma", "shared"}
             case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
                 used |= {"wgmma", "shared"}
             case _:
@@ -252,7 +254,7 @@ def _prologue(kernel: Kernel) -> list[str]:
     if kernel.smem_bytes:
         lines.append(f"  extern __shared__ __align__({kernel.smem_align}) u8 shared_memory[];")
         lines.append("  const u32 smem = ft_shared_address(shared_memory);")
-    if any(isinstance(s, MmaAsync) for s in walk(kernel.body)):
+    if any(isinstance(s, MmaAsync | TensorMma) for s in walk(kernel.body)):
         lines.append("  const u32 matrices = ft_matrix_address(smem);")
     return lines
 
@@ -375,7 +377,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_commit();"]
         case WaitStores():
             return ["ft_bulk_wait_read<0>();"]
-        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [by_tensor_cores(s)]
         case AwaitTurn() | PassTurn() | ScratchLoad() | ScratchStore():
             return [over_grid(s)]

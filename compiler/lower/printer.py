@@ -56,7 +56,17 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, MmaStmt, WaitMma
+from compiler.lower.mma_ir import (
+    CommitMma,
+    HoldRegisters,
+    MatrixPlace,
+    Mma,
+    MmaAsync,
+    MmaFence,
+    MmaStmt,
+    TensorMma,
+    WaitMma,
+)
 from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -232,7 +242,7 @@ def _lines(s: Stmt) -> list[str]:
             return ["commit stores"]
         case WaitStores():
             return ["wait stores"]
-        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [_by_tensor_cores(s)]
         case AwaitTurn():
             return [f"await {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
@@ -255,6 +265,9 @@ def _by_tensor_cores(s: MmaStmt) -> str:
         case Mma():
             left, right, target = (_reg(r, 1) for r in (s.left, s.right, s.target))
             return f"mma {target} = {left} @ {right} + itself, {s.instruction}"
+        case TensorMma():
+            product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
+            return f"mma {_tmem(s.target)} = {product}, {s.instruction}"
         case MmaFence():
             return "mma fence"
         case CommitMma():

@@ -107,6 +107,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             | tmem_ir.TmemCopy()
             | tmem_ir.TmemShift()
             | tmem_ir.TmemCommit()
+            | mma_ir.TensorMma()
         ):
             return 0  # of one thread or warp, or none
         case (

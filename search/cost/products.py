@@ -70,6 +70,8 @@ class ProductFeatures:
     beside_clocks   of a tile, what threads take for its elements; steps: in which they are stored
     groups          of four warps that compute; in_turns: with tiles of their own. warps: that compute by themselves
     stages          of the rings, of so many stage_bytes; in_flight: those whose products are not waited for yet
+    places          of results in tensor memory, 0 of those in registers: the next tile is multiplied while one of two
+                    is read
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
     parts           of a sum, that blocks hand on, of handed_bytes each
     """
@@ -89,6 +91,7 @@ class ProductFeatures:
     stage_bytes: float
     in_turns: bool
     in_flight: int
+    places: int
     l2_bytes: float
     dram_bytes: float
     parts: int = 1
@@ -114,6 +117,8 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
         main_us = max(cores_us, ring) if ahead > 0 else cores_us + ring
         if f.in_turns:
             body_us = max(main_us, main_us / f.groups + beside_us) + beside_us / max(1.0, f.tiles)
+        elif f.places > 1:
+            body_us = max(main_us, beside_us) + beside_us / max(1.0, f.tiles)
         else:
             body_us = main_us + beside_us * (0.5 if each > 1 else 1.0)
         work_us = turns * (body_us + FILL_US) + DRAIN_US

@@ -23,6 +23,16 @@ class OperationRefused(Exception):
         return f"{self.detail} {self.fix}"
 
 
+class UntrustedPack(OperationRefused):
+    """This service was told whom to trust, and none of these has signed the pack; nothing was taken."""
+
+    def __init__(self, pack_sha256: str, reason: str) -> None:
+        detail = f"Pack {pack_sha256}: {reason}, expected a signature of a key that is trusted here. Nothing was taken."
+        fix = "Have it signed with such a key (python -m service pack sign), or add its signer's to FUSETUNE_TRUST."
+        super().__init__(detail, fix)
+        self.args = (pack_sha256, reason)
+
+
 class NotFound(OperationRefused):
     """Nothing has that id."""
 

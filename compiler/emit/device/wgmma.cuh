@@ -1,6 +1,7 @@
 // Asynchronous products of warp groups (PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group",
 // "wgmma.wait_group"). sm_90a. All threads of four neighbouring warps come to each of them together, with one descriptor.
 #pragma once
+#include "matrix_descriptor.cuh"
 #include "mbarrier.cuh"
 
 // What was done to registers comes before the instructions that use them.
@@ -38,28 +39,6 @@ FT_INLINE void ft_mma_hold(T* regs) {
     asm volatile("" : "+r"(word)::"memory");
     memcpy(regs + i * (4 / sizeof(T)), &word, 4);
   }
-}
-
-// Frees shared memory that instructions have read which are done, once for a whole warp: they read as copies write, by
-// the asynchronous proxy, and no fence is between (PTX ISA, "wgmma.wait_group").
-FT_INLINE void ft_mma_free_by_warp(u32 bar) {
-  u32 lane;
-  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-  __syncwarp();
-  if (lane == 0u) {
-    ft_mbarrier_arrive(bar);
-  }
-}
-
-// An address of shared memory as descriptors have it, of 18 bits. In a cluster the block's rank stands above (bit 24 on an
-// H100): among the bits of a descriptor it would move what is read.
-FT_INLINE u32 ft_matrix_address(u32 smem_addr) { return smem_addr & 0x3ffffu; }
-
-// The descriptor of a matrix in shared memory: SHAPE has its offsets and its swizzle, in their bits (PTX ISA, "Matrix
-// Descriptor Format"); the address counts in 16 bytes.
-template <u64 SHAPE>
-FT_INLINE u64 ft_matrix(u32 smem_addr) {
-  return SHAPE | static_cast<u64>(smem_addr >> 4);
 }
 
 // The first operands of an instruction in its text, and registers of an array as operands that it adds to.

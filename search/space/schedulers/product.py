@@ -57,11 +57,13 @@ class Product(BySpace):
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _ProductTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
+        return ProductTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
 
 
 @dataclass
-class _ProductTrace:
+class ProductTrace:
+    """The steps of a point. `sm_count`: of the card, for blocks that stay."""
+
     b: TraceBuilder
     point: Mapping[str, Any]
     sm_count: int
@@ -87,8 +89,7 @@ class _ProductTrace:
         beside = [name for name in loaded if name not in operands]
         outputs = b.sf.outputs
         staged = [send(b, name, TMA) for name in outputs] if p["store"] == TMA else []
-        for name in operands:
-            b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.TMA))
+        self.placed()
         blocks = self.sm_count * p["blocks_per_sm"] // (1 if p["paired"] == NONE else 2)
         tiles = Tiles(
             rows=p["tile_rows"],
@@ -119,6 +120,11 @@ class _ProductTrace:
         self.inline(pre, beside, registers, result, staged)
         self.turn()
         return b.trace()
+
+    def placed(self) -> None:
+        """The memory of the operands."""
+        for name in self.operands:
+            self.b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.TMA))
 
     # The result ------------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ CELL = Tmem("t", AT, AT)
 BARRIER = Barrier(const(128))
 LESS = Less(AT, const(30))
 WARP_MMA = Instruction(MmaUnit.MMA_SYNC, 16, 8, 16, DType.BF16, DType.F32)
+TENSOR_MMA = Instruction(MmaUnit.TCGEN05, 128, 64, 16, DType.BF16, DType.F32)
 GROUP_MMA = Instruction(MmaUnit.WGMMA, 64, 128, 16, DType.BF16, DType.F32)
 MATRIX = mma_ir.MatrixPlace(PLACE, 8192, 1024, 128, True)
 ACCESS: dict[str, Any] = {
@@ -169,6 +170,7 @@ SAMPLES: list[k.Stmt] = [
     tmem_ir.TmemFenceAfter(),
     mma_ir.Mma(WARP_MMA, REG, REG, REG),
     mma_ir.MmaAsync(GROUP_MMA, REG, MATRIX, MATRIX, AT),
+    mma_ir.TensorMma(TENSOR_MMA, CELL, MATRIX, MATRIX, AT),
     mma_ir.MmaAsync(replace(GROUP_MMA, holds_rows=True), REG, REG, MATRIX, AT),
     mma_ir.MmaFence(),
     mma_ir.CommitMma(),
