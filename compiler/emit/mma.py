@@ -22,6 +22,7 @@ from compiler.lower.mma_ir import (
     TensorMma,
     WaitMma,
 )
+from compiler.lower.operands import Reg
 from compiler.lower.traversal import walk
 
 _TYPE = {
@@ -57,8 +58,11 @@ def by_tensor_cores(s: MmaStmt) -> str:
         case Mma():
             return f"ft_mma_{_name(s.instruction)}(&{reg(s.target)}, &{reg(s.left)}, &{reg(s.right)});"
         case MmaAsync():
-            transposed = f"<{s.left.is_transposed:d}, {s.right.is_transposed:d}>" if s.instruction.transposes else ""
-            operands = f"{_matrix(s.left)}, {_matrix(s.right)}, {total(s.adds)}"
+            sides = (s.right,) if isinstance(s.left, Reg) else (s.left, s.right)
+            turned = ", ".join(f"{side.is_transposed:d}" for side in sides)
+            transposed = f"<{turned}>" if s.instruction.transposes else ""
+            left = f"&{reg(s.left)}" if isinstance(s.left, Reg) else _matrix(s.left)
+            operands = f"{left}, {_matrix(s.right)}, {total(s.adds)}"
             return f"ft_wgmma_{_name(s.instruction)}{transposed}(&{reg(s.target)}, {operands});"
         case TensorMma():
             operands = f"{_matrix(s.left, of_tensor=True)}, {_matrix(s.right, of_tensor=True)}"
@@ -91,13 +95,16 @@ def function_of(i: Instruction) -> str:
         left, result = _TYPE[i.operand], _TYPE[i.accumulator]
         kind, held = ("::i32", '"r"') if i.accumulator is DType.I32 else ("float", '"f"')
         return f'FT_MMA({_name(i)}, "{shape}", "{result}.{left}.{left}.{result}", {kind}, {held})'
-    places = range(count, count + (5 if i.transposes else 3))
     types = f"{_TYPE[i.accumulator]}.{_TYPE[i.operand]}.{_TYPE[i.operand]}"
+    if i.holds_rows:
+        places = range(count, count + (7 if i.transposes else 6))
+        return f'FT_WGMMA_{form}_HELD({_name(i)}, "{shape}", "{types}", {count}, {", ".join(map(str, places))})'
+    places = range(count, count + (5 if i.transposes else 3))
     return f'FT_WGMMA_{form}({_name(i)}, "{shape}", "{types}", {count}, {", ".join(map(str, places))})'
 
 
 def _name(i: Instruction) -> str:
-    return f"m{i.m}n{i.n}k{i.k}_{_TYPE[i.operand]}"
+    return f"m{i.m}n{i.n}k{i.k}_{_TYPE[i.operand]}{'_held' * i.holds_rows}"
 
 
 def form_of(s: TensorMma) -> int:

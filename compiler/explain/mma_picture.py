@@ -63,7 +63,7 @@ def fragments(facts: Facts, product: MmaProduct) -> Iterator[tuple[str, Fragment
             warps,
         ),
     )
-    if product.unit is MmaUnit.MMA_SYNC:
+    if product.unit is MmaUnit.MMA_SYNC or product.holds_rows:
         yield from _held(facts, product, found)
 
 

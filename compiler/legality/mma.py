@@ -59,7 +59,8 @@ def mma_axes_are_of_products(s: Schedule) -> Iterator[Violation]:
 @model_rule
 def mma_operands_lie_in_one_memory(s: Schedule) -> Iterator[Violation]:
     """Both operands of an instruction are tiles in shared memory, or both are registers of a warp: those of wgmma, and
-    those of mma (PTX ISA, wgmma, mma: A, B). Of a product in tensor memory both are tiles (PTX ISA, tcgen05.mma)."""
+    those of mma; wgmma takes one of them, its rows, from registers too (PTX ISA, wgmma, mma: A, B). Of a product in
+    tensor memory both are tiles (PTX ISA, tcgen05.mma)."""
     for op in s.sf.ops:
         if not is_by_mma(s.sf.tensor(op.output)) or op.kind not in CONTRACTIONS:
             continue
@@ -73,13 +74,29 @@ def mma_operands_lie_in_one_memory(s: Schedule) -> Iterator[Violation]:
                 "shared and shared",
                 "Bring both operands to shared memory (set_memory), or leave the product in registers.",
             )
-        elif len(set(found)) > 1 or found[0] not in (MemoryType.SHARED, MemoryType.LOCAL):
+        elif not set(found) <= {MemoryType.SHARED, MemoryType.LOCAL}:
             yield Violation(
                 "mma_operands_lie_in_one_memory",
                 f"operands of {op.output}",
                 " and ".join(map(str, found)),
-                "shared and shared, or local and local",
-                "Bring both operands to shared memory (set_memory), or both from there to registers (cache_input).",
+                "shared and shared, local and local, or rows local and columns shared",
+                "Bring both operands to shared memory (set_memory), or from there to registers (cache_input).",
+            )
+
+
+@rule
+def mma_columns_of_groups_lie_in_shared_memory(s: Schedule) -> Iterator[Violation]:
+    """A warp group holds the rows' operand, or none: that of the columns is a tile in shared memory (PTX ISA,
+    wgmma.mma_async: b-desc)."""
+    for op, product in _products(s):
+        name = product.operands[1]
+        if product.unit is MmaUnit.WGMMA and product.instruction and s.sf.tensor(name).memory is MemoryType.LOCAL:
+            yield Violation(
+                "mma_columns_of_groups_lie_in_shared_memory",
+                f"{op.output} reads {name}",
+                "columns in registers",
+                "rows in registers, columns in shared memory",
+                "Exchange rows and columns of the result, or bring the operand to shared memory.",
             )
 
 
@@ -185,11 +202,13 @@ def mma_transposed_operand_is_of_16_bits(s: Schedule) -> Iterator[Violation]:
 @rule
 def mma_operands_are_fragments(s: Schedule) -> Iterator[Violation]:
     """A lane holds of the operands what an instruction takes from it: row or column lane / 4, 4 bytes along k at
-    lane % 4, in registers by 8 rows, then by 16 bytes along k (PTX ISA, mma: matrix fragments of A and B)."""
+    lane % 4, in registers by 8 rows, then by 16 bytes along k; of a warp group's rows each warp has 16 (PTX ISA, mma:
+    matrix fragments of A and B; wgmma: register fragments of A)."""
     for op, product in _products(s):
-        if product.unit is not MmaUnit.MMA_SYNC or product.instruction is None:
+        if product.instruction is None or (product.unit is MmaUnit.WGMMA and not product.holds_rows):
             continue
-        for name, side in zip(product.operands, (product.rows, product.columns), strict=True):
+        sides = (product.rows, product.columns)[: 1 if product.holds_rows else 2]
+        for name, side in zip(product.operands, sides, strict=False):
             t = s.sf.tensor(name)
             if side is None and t.memory is MemoryType.LOCAL:
                 yield Violation(

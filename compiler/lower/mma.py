@@ -39,8 +39,10 @@ def is_group(facts: Facts, node: Node, made: Iterable[str]) -> bool:
 
 def grouped(facts: Facts, made: Iterable[str], statements: Iterable[Stmt], pending: int) -> list[Stmt]:
     """A group with what goes around it; `pending` groups may be under way when the threads go on."""
-    held = [_held(facts, name) for name in dict.fromkeys(made)]
-    return [*held, MmaFence(), *statements, CommitMma(), WaitMma(pending), *held]
+    names = tuple(dict.fromkeys(made))
+    rows = dict.fromkeys(facts.products[name].operands[0] for name in names if facts.products[name].holds_rows)
+    results, operands = ([_held(facts, name) for name in of] for of in (names, rows))
+    return [*results, *operands, MmaFence(), *statements, CommitMma(), WaitMma(pending), *results, *operands]
 
 
 def freed_late(statements: Iterable[Stmt], turn: Var, late: int) -> Stmt:
@@ -80,9 +82,13 @@ def lower_product(facts: Facts, op: TensorOp, placed: Placed, loops: tuple[Var, 
         case OperandTile() as rows, OperandTile() as columns:
             sides = matrix_place(rows, placed(left, rows.start)), matrix_place(columns, placed(right, columns.start))
             return MmaAsync(product.instruction, target, *sides, turns_summed(facts, op, loops))
+        case OperandFragment() as rows, OperandTile() as columns:
+            held = Reg(left.name, left.dtype, rows.start)
+            tile = matrix_place(columns, placed(right, columns.start))
+            return MmaAsync(product.instruction, target, held, tile, turns_summed(facts, op, loops))
         case OperandFragment() as rows, OperandFragment() as columns:
-            held = Reg(left.name, left.dtype, rows.start), Reg(right.name, right.dtype, columns.start)
-            return Mma(product.instruction, target, *held)
+            pair = Reg(left.name, left.dtype, rows.start), Reg(right.name, right.dtype, columns.start)
+            return Mma(product.instruction, target, *pair)
         case _:
             raise AssertionError("legality refuses operands that no instruction reads")
 

@@ -28,12 +28,12 @@ class MatrixPlace:
 
 @dataclass(frozen=True, slots=True)
 class MmaAsync:
-    """target = left @ right + target, or, where `adds` is 0, left @ right; under way until a `WaitMma` that covers it
-    (PTX ISA, wgmma.mma_async)."""
+    """target = left @ right + target, or, where `adds` is 0, left @ right; under way until a `WaitMma` that covers it.
+    The threads may hold `left` (PTX ISA, wgmma.mma_async)."""
 
     instruction: Instruction
     target: Reg
-    left: MatrixPlace
+    left: MatrixPlace | Reg
     right: MatrixPlace
     adds: Expr
 

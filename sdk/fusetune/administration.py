@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fusetune.errors import InvalidPack, InvalidRequest, ServerBroken
+from fusetune.pack import check_out
 from fusetune.query import FusionLike, read_fusion_like
 from fusetune.transport import PAGE, Transport
 from fusetune.whole import written_whole
@@ -17,6 +18,7 @@ from fusetune.wire.fusion import show
 from fusetune.wire.pack import PackFile, UnusablePack
 from fusetune.wire.problems import Problem
 from fusetune.wire.service import AuditEntries, AuditEntry, DeletedFusionView, KernelView, PackTaken
+from fusetune.wire.wheel import SUFFIX, wheel
 
 PACK_S = 300.0
 """Seconds to wait for a service that writes a pack or takes one in: it may hold thousands of kernels."""
@@ -70,11 +72,12 @@ class Administration:
         history: bool = False,
         timeout_s: float = PACK_S,
     ) -> str:
-        """Writes what is served into a pack at `path`; returns its hash.
+        """Writes what is served into a pack at `path`, a wheel if that ends in `.whl`; returns the pack's hash.
 
         `fusions`: of these only. `card`: for this one only. `history`: with all trials of the searches. Every member
         was held against its hash before the file is there. Raises OSError.
         """
+        check_out(path)
         params: dict[str, str | int | Sequence[str]] = {"fingerprint": [_fingerprint(one) for one in fusions]}
         if card is not None:
             params["card"] = card
@@ -91,6 +94,8 @@ class Administration:
                 raise self._broken(f"a pack that is damaged: {error}", "a whole one") from None
             if pack.sha256 != expected:
                 raise self._broken(f"a pack with sha256 {pack.sha256[:16]}", f"sha256 {expected[:16]}")
+            if Path(path).name.endswith(SUFFIX):
+                part.write_bytes(wheel(Path(path).name, part.read_bytes()))
         return pack.sha256
 
     def import_pack(

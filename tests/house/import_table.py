@@ -143,6 +143,7 @@ TABLE: dict[str, Row] = {
     "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
+    "service.operations.pack_history": Row(ours=OPERATIONS, others=(*PYDANTIC, "sqlalchemy")),
     "service.operations.packs": Row(
         ours=(*OPERATIONS, "fusetune.errors", "fusetune.signing"), others=("sqlalchemy", "structlog")
     ),
@@ -223,7 +224,15 @@ TABLE: dict[str, Row] = {
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.pack": Row(
-        ours=("service.cli", *OPERATIONS, "fusetune.errors", "fusetune.signer", "fusetune.signing", "compiler.faults"),
+        ours=(
+            "service.cli",
+            *OPERATIONS,
+            "fusetune.errors",
+            "fusetune.signer",
+            "fusetune.signing",
+            "fusetune.whole",
+            "compiler.faults",
+        ),
         others=(*PYDANTIC, "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),

@@ -55,9 +55,12 @@ class Instruction:
     k: int
     operand: DType
     accumulator: DType
+    holds_rows: bool = False
+    """Of wgmma: whether threads hold the rows' operand, which lies in shared memory otherwise."""
 
     def __str__(self) -> str:
-        return f"{self.unit} m{self.m}n{self.n}k{self.k} {self.operand} -> {self.accumulator}"
+        held = " of rows in registers" if self.holds_rows else ""
+        return f"{self.unit} m{self.m}n{self.n}k{self.k} {self.operand} -> {self.accumulator}{held}"
 
     @property
     def held(self) -> int:

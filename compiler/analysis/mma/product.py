@@ -35,6 +35,11 @@ class MmaProduct:
     rows: OperandTile | OperandFragment | None = None
     columns: OperandTile | OperandFragment | None = None
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether a warp group's threads hold the rows' operand."""
+        return self.instruction is not None and self.instruction.holds_rows
+
 
 def is_by_mma(t: TensorView) -> bool:
     """Whether an instruction of the tensor cores makes elements of the tensor."""
@@ -48,9 +53,11 @@ def made_in_tensor_memory(sf: ScheduledFusion) -> frozenset[str]:
 
 
 def is_held_by_warps(products: Mapping[str, MmaProduct], op: TensorOp, name: str) -> bool:
-    """Whether an instruction takes the operand `name` from the registers of all lanes of a warp."""
+    """Whether an instruction takes the operand `name` from the registers of all lanes of a warp, or warp group."""
     product = products.get(op.output)
-    return product is not None and product.unit is MmaUnit.MMA_SYNC and name in product.operands
+    if product is None or name not in product.operands:
+        return False
+    return product.unit is MmaUnit.MMA_SYNC or (name == product.operands[0] and product.holds_rows)
 
 
 def infer_products(
@@ -72,10 +79,11 @@ def _product(
         return MmaProduct(t.name, unit, (left, right))
     if found.at(indexing.read_offset(op, left)).variables & found.of_column.keys():
         left, right = right, left
-    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype)
+    holds_rows = unit is MmaUnit.WGMMA and sf.tensor(left).memory is MemoryType.LOCAL
+    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype, holds_rows)
     rows, columns = (
         _shared(sf, indexing, op, name, found, of, swizzle_span)
-        if unit.reads_shared
+        if unit.reads_shared and not (holds_rows and name == left)
         else _held(sf, indexing, op, name, found, of)
         for name, of in ((left, found.of_row), (right, found.of_column))
     )

@@ -384,11 +384,13 @@ class Cards(Wire):
 
 
 class PackTaken(Wire):
-    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out."""
+    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out;
+    `trials` of its history are new."""
 
     sha256: str
     kernels: int
     known: int
+    trials: int = 0
     left: Seq[str] = ()
 
 

@@ -66,6 +66,17 @@ def test_a_pack_is_carried_from_one_service_to_another(sites: list[World], tmp_p
     assert sorted(one.name for one in tmp_path.glob("*.ftpack*")) == ["again.ftpack", "p.ftpack"]
 
 
+def test_a_pack_is_carried_as_a_wheel(sites: list[World], tmp_path: Path) -> None:
+    one, other = sites
+    row, path = proven(one), tmp_path / "team_kernels-1.0-py3-none-any.whl"
+    with client_of(one) as source, client_of(other) as target:
+        sha256 = source.export_pack(path)
+        assert target.import_pack(path, sha256=sha256).kernels == 1
+        with pytest.raises(errors.InvalidRequest, match="the wheel's name"):
+            source.export_pack(tmp_path / "kernels.whl")
+    assert looked_up(other, row)["id"] == row.id
+
+
 def test_what_is_deleted_is_answered_no_more(sites: list[World]) -> None:
     service, _ = sites
     row, other = proven(service), proven(service, "// faster", 5.0)
@@ -153,7 +164,10 @@ def test_a_pack_that_is_damaged_on_its_way_is_no_file(sites: list[World], tmp_pa
         answer = httpx2.MockTransport(lambda _, c=content, t=tag: httpx2.Response(200, content=c, headers={"etag": t}))
         with Client(store=None, transport=answer) as client, pytest.raises(errors.ServerBroken):
             client.export_pack(tmp_path / "p.ftpack")
-    with client_of(service) as client, pytest.raises(errors.ServerRefused, match="No served kernel"):
+    with (
+        client_of(service) as client,
+        pytest.raises(errors.ServerRefused, match="No kernel of 0000000000000000 is served"),
+    ):
         client.export_pack(tmp_path / "p.ftpack", fusions=["0" * 64])
     assert not list(tmp_path.glob("*.ftpack*"))
     assert not list(tmp_path.glob(".*"))

@@ -20,6 +20,7 @@ from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER, Timing, Verification
 from fusetune.wire.pack import PackFile, PackWriter, UnusablePack, pack_bytes, with_signatures
 from fusetune.wire.signature import kernel_bytes
+from fusetune.wire.wheel import wheel
 from service.cli.pack import pack as command
 from service.db import kernels, signatures
 from service.db.models import AuditRow, FusionRow, KernelRow
@@ -64,7 +65,7 @@ def test_a_pack_goes_from_one_service_to_another(sites: list[World], tmp_path: P
     assert one.client.get("/v1/pack").content == found.content
     told = send(other, found.content)
     sha256 = PackFile(found.content).sha256
-    assert told.json() == {"sha256": sha256, "kernels": 1, "known": 0, "left": []}
+    assert told.json() == {"sha256": sha256, "kernels": 1, "known": 0, "trials": 0, "left": []}
     answer = looked_up(other, row)
     assert (answer["id"], answer["median_us"], answer["evidence"]) == (row.id, 10.0, looked_up(one, row)["evidence"])
     path = f"/v1/kernels/{row.id}"
@@ -200,14 +201,16 @@ def test_what_is_not_proven_today_is_left_out(sites: list[World]) -> None:
     row = proven(one)
     content = rewritten(one.client.get("/v1/pack").content, verifier=VERIFIER - 1)
     assert send(other, content).json() == {
-        "sha256": PackFile(content).sha256, "kernels": 0, "known": 0,
+        "sha256": PackFile(content).sha256, "kernels": 0, "known": 0, "trials": 0,
         "left": [f"{row.id}: verifier {VERIFIER - 1} proved it, which could pass a wrong one"],
     }  # fmt: skip
 
 
 def test_a_pack_of_nothing(sites: list[World]) -> None:
     one, _ = sites
-    check(one.client.get("/v1/pack"), 404, "not-found")
+    assert check(one.client.get("/v1/pack"), 404, "not-found")["detail"] == "No kernel of any fusion is served here."
+    found = check(one.client.get(f"/v1/pack?fingerprint={'0' * 64}"), 404, "not-found")
+    assert found["detail"] == "No kernel of 0000000000000000 is served here."
     check(one.client.get("/v1/pack?card=no-such"), 422, "unknown-card")
     check(one.client.get("/v1/pack?fingerprint=x"), 422, "invalid-request")
 
@@ -272,6 +275,39 @@ def test_the_command_line_says_whom_to_trust(
     assert other.client.get("/v1/kernels").json()["items"] == []
     assert run("--trust", tmp_path / "keys").exit_code == 0
     assert looked_up(other, row)["id"] == row.id
+
+
+def test_a_pack_may_travel_as_a_wheel(sites: list[World], tmp_path: Path) -> None:
+    one, other = sites
+    row = proven(one)
+    out, key = tmp_path / "team_kernels-1.0-py3-none-any.whl", tmp_path / "key.pem"
+    signer = Signer.create(key)
+
+    def run(*words: object) -> Any:
+        return CliRunner().invoke(command, [str(word) for word in words])
+
+    here, there = ("--data-dir", tmp_path / "one"), ("--data-dir", tmp_path / "other")
+    sha256 = run("export", "--out", out, *here).stdout.strip()
+    assert PackFile(out).signatures == ()
+    assert run("sign", out, "--key", key).exit_code == 0
+    assert Pack.load(out, sha256=sha256, trust=signer.public).kernels()[0].id == row.id
+    assert out.read_bytes() == wheel(out.name, inner(out))
+    assert send(other, out.read_bytes()).json()["kernels"] == 1
+    assert run("import", out, "--trust", signer.public, *there).stdout.startswith(
+        "0 kernels were taken in, 1 were known"
+    )
+    for bad in (run("export", "--out", tmp_path / "p.whl", *here), run("sign", _renamed(out), "--key", key)):
+        assert (bad.exit_code, "Call it like" in bad.stderr) == (2, True)
+
+
+def inner(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("team_kernels.ftpack")
+
+
+def _renamed(path: Path) -> Path:
+    (path.parent / "other.whl").write_bytes(path.read_bytes())
+    return path.parent / "other.whl"
 
 
 def test_from_the_command_line(sites: list[World], tmp_path: Path) -> None:
