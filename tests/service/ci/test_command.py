@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from fusetune.signer import Signer
 from fusetune.wire.artifact import VERIFIER
 from search.measure.device import DeviceLost
 from search.measure.fake import FakeDevice
@@ -23,7 +24,6 @@ from search.tuning.budget import Budget
 from service.ci import command
 from service.ci.lock import CiLock, read_lock
 from service.ci.tuning import tune
-from service.signing import Signer
 from tests.service.ci.conftest import times_of
 
 Edit = Callable[[str, Callable[[dict[str, Any]], None]], None]
