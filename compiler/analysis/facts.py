@@ -11,6 +11,7 @@ from compiler.analysis.id.graph import IdGraph, id_graph
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.loops.axes import LoopMap, dimension_sizes, loop_map
 from compiler.analysis.loops.fold import Fold, infer_folds
+from compiler.analysis.loops.grid_fold import GridFold, infer_grid_folds
 from compiler.analysis.loops.online import OnlineFold, online_folds
 from compiler.analysis.loops.scan import BlockScan, infer_scans
 from compiler.analysis.memory.smem import SharedMemoryPlan, plan_shared_memory
@@ -143,6 +144,11 @@ class Facts:
     def folds(self) -> dict[str, Fold]:
         """By name: the reductions in which threads or blocks fold together."""
         return infer_folds(self.sf, self.indexing.nest)
+
+    @cached_property
+    def grid_folds(self) -> dict[str, GridFold]:
+        """By name: the products whose sums blocks of the grid hand on."""
+        return infer_grid_folds(self.sf, self.indexing.nest)
 
     @cached_property
     def scans(self) -> dict[str, BlockScan]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compiler.analysis.facts import Facts
+from compiler.analysis.loops.grid_fold import GridFold
 from compiler.analysis.memory.allocation import layout_of
 from compiler.copies.instruction import Path, instruction_of
 from compiler.errors import Unsupported
@@ -15,6 +16,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.effects import NodeEffects, has_loads, ops_of
+from compiler.lower.grid_fold import goes_on, taken
 from compiler.lower.group_sync import apart_by_groups, meeting
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
@@ -23,6 +25,7 @@ from compiler.lower.mbarriers import Mbarriers
 from compiler.lower.mma import drained, freed_late, grouped, in_flight, is_asynchronous, is_group
 from compiler.lower.nest import (
     AsyncLoads,
+    FoldPart,
     FoldStep,
     Leaf,
     Nested,
@@ -131,12 +134,18 @@ class _Lowering:
         """
         out: list[Stmt] = []
         last = [(self.last_reader(nodes, loads), loads) for loads in used_up or ()]
+        handed: tuple[GridFold, int] | None = None
         for number, node in enumerate(nodes):
             effects = self.effects.of(node)
             inside = self.met_inside(node, scope, hazards)
             before = Hazards(tmem=hazards.tmem) if inside is not None else hazards
             needs = self.needs(before, effects)
             out += self.meet(needs, scope, node)
+            if isinstance(node, FoldStep) and node.part is FoldPart.GRID:
+                fold = self.facts.grid_folds[node.tensor]
+                out.append(taken(fold))
+                handed = fold, len(out)
+                continue
             hazards = before.after(effects, needs)
             if isinstance(node, Nested) and inside is not None:
                 hazards = hazards | self.left_open(node.body, inside)
@@ -155,6 +164,9 @@ class _Lowering:
                     out += self.wait_tensor_memory(arrived)
                     hazards = replace(hazards, tmem=hazards.tmem.after(NO_EFFECTS, arrived))
                     out += has_been_read(self.facts, self.barriers, products, scope.count(scope.depth))
+        if handed is not None:
+            fold, at = handed
+            out[at:] = [goes_on(fold, out[at:])]
         return out, hazards
 
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:

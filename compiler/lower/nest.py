@@ -64,7 +64,7 @@ class FoldPart(Enum):
     """The steps by which threads put a reduction together; between writing and reading partials stands a barrier.
 
     Of a maximum along with which sums are folded: SHIFT says what the first elements are measured from, RESCALE scales
-    the sums to the maximum of now, FINISH settles rows without a finite maximum.
+    the sums to the maximum of now, FINISH settles rows without a finite maximum. GRID: blocks hand on what they sum.
     """
 
     SHIFT = "shift"
@@ -76,6 +76,7 @@ class FoldPart(Enum):
     READ = "read"
     CLUSTER_WRITE = "cluster_write"
     CLUSTER_READ = "cluster_read"
+    GRID = "grid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def _level(facts: Facts, items: list[_Item], depth: int, *, grouped: bool, asked
         placed |= {op.output for op in ops}
         nodes += steps
         nodes.append(_node(facts, key, clusters[key], depth))
-        open_folds += [op for op in ops if op.output in facts.folds or op.output in facts.online]
+        open_folds += [op for op in ops if op.output in {*facts.folds, *facts.online, *facts.grid_folds}]
     return (*nodes, *_fold_steps(facts, open_folds, depth))
 
 
@@ -171,7 +172,13 @@ def _fold_steps(facts: Facts, ops: list[TensorOp], depth: int) -> list[FoldStep]
         *(FoldStep(f.tensor, FoldPart.CLUSTER_WRITE) for f in cluster),
         *(FoldStep(f.tensor, FoldPart.CLUSTER_READ) for f in cluster),
         *(FoldStep(name, FoldPart.FINISH) for name in online),
+        *(FoldStep(op.output, FoldPart.GRID) for op in ops if _is_handed_on(facts, op, depth)),
     ]
+
+
+def _is_handed_on(facts: Facts, op: TensorOp, depth: int) -> bool:
+    """Whether a sum over blocks ends in this body."""
+    return op.output in facts.grid_folds and declaration_depth(facts, facts.sf.tensor(op.output)) == depth
 
 
 def _asked_for(facts: Facts, op: TensorOp, depth: int) -> tuple[str, object] | None:

@@ -25,6 +25,7 @@ from compiler.ir.expr import Expr
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade
 from compiler.ir.tensor import CachePolicy
+from compiler.lower.grid_ir import AwaitTurn, PassTurn, ScratchLoad, ScratchPointer, ScratchStore
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -116,6 +117,7 @@ def kernel_ir_text(kernel: Kernel) -> str:
         head += f", at most {kernel.max_registers} registers a thread"
     parameters = [*map(_pointer, kernel.pointers), *map(_tensor_map, kernel.tensor_maps), *map(_number, kernel.numbers)]
     parameters += [_list_table(kernel.table)] if kernel.table is not None else []
+    parameters += map(_scratch, kernel.scratch)
     return "\n".join([head, *(f"  {p}" for p in parameters), "", statements_text(kernel.body)])
 
 
@@ -242,6 +244,14 @@ def _lines(s: Stmt) -> list[str]:
             return ["wait stores"]
         case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [_by_tensor_cores(s)]
+        case AwaitTurn():
+            return [f"await {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
+        case PassTurn():
+            return [f"pass {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
+        case ScratchLoad():
+            return [f"load {_reg(s.target, s.width)} = {s.scratch}[{_range(s.offset, s.width)}]"]
+        case ScratchStore():
+            return [f"store {s.scratch}[{_range(s.offset, s.width)}] = {_reg(s.source, s.width)}"]
         case _:
             return [_on_tensor_memory(s)]
 
@@ -332,6 +342,10 @@ def _block(body: Iterable[Stmt]) -> list[str]:
 def _pointer(p: Pointer) -> str:
     alias = ", at the address of another" if p.is_alias else ""
     return f"{p.name}: {p.dtype} global, tensor {p.position}, {'written' if p.written else 'read'}{alias}"
+
+
+def _scratch(p: ScratchPointer) -> str:
+    return f"{p.name}: {p.dtype} scratch, {p.nbytes} bytes{', zeroed' if p.is_zeroed else ''}"
 
 
 def _tensor_map(m: TensorMap) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +93,15 @@ def product_features(
         places=1 + made.in_flight if by_one else 0,
         l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
+        **_handed_on(kernel),
     )
+
+
+def _handed_on(kernel: k.Kernel) -> dict[str, Any]:
+    """Parts of a sum that blocks hand on, and the bytes of one."""
+    sums = sum(p.nbytes for p in kernel.scratch if not p.is_zeroed)
+    tiles = kernel.grid[0] * kernel.grid[2]
+    return {"parts": kernel.grid[1], "handed_bytes": sums / tiles} if sums else {}
 
 
 def _beside_clocks(sites: list[StatementSite], lanes: dict[str, NDArray[np.int64]], warps: int) -> float:

@@ -16,8 +16,8 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
+from compiler.lower import grid_ir, mma_ir, sync_ir, tmem_ir, whole_ir
 from compiler.lower import kernel_ir as k
-from compiler.lower import mma_ir, sync_ir, tmem_ir, whole_ir
 from compiler.lower.lower import lower
 from compiler.lower.operands import (
     Barrier,
@@ -176,6 +176,10 @@ SAMPLES: list[k.Stmt] = [
     mma_ir.CommitMma(),
     mma_ir.WaitMma(1),
     mma_ir.HoldRegisters("r", DType.F32, 4),
+    grid_ir.AwaitTurn("t", AT, AT),
+    grid_ir.PassTurn("t", AT, AT),
+    grid_ir.ScratchLoad(REG, "s", AT, 4),
+    grid_ir.ScratchStore(REG, "s", AT, 4),
 ]
 
 OF_AN_ARRAY = {
@@ -242,6 +246,7 @@ def test_every_field_of_a_kernel_shows() -> None:
         (sync_ir.Sync(),),
         numbers=(number,),
         table=table,
+        scratch=(grid_ir.ScratchPointer("s", DType.F32, 64, False),),
     )
     variants = [kernel, *changes(kernel)]
     assert len({kernel_ir_text(v) for v in variants}) == len(variants)
