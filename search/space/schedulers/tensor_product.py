@@ -54,7 +54,7 @@ class ProductByOneThread(BySpace):
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        of_groups = {"consumers": SINGLE, "paired": NONE}
+        of_groups = {"consumers": SINGLE, "paired": NONE, "parts": 1}
         return _ByOneThreadTrace(TraceBuilder(fusion, point[MATH]), {**point, **of_groups}, self.sm_count).build()
 
 
