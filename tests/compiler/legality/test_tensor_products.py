@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from compiler.arch import arch_named
@@ -13,6 +15,7 @@ from tests.compiler.legality.cases import Case, breaches
 from tests.compiler.products import product
 from tests.compiler.schedules import P
 from tests.compiler.tensor_products import Ask, by_one_thread
+from tests.search.schedulers import test_tensor_product
 
 TV, ROWS, COLUMNS = "v1_matmul", "w0", "w1"
 
@@ -25,6 +28,14 @@ def asked(*changed: st.Step, of: Fusion | None = None, how: Ask | None = None, a
 def of_bytes(columns: int, rows: int = 128, right: str = "k", dtype: str = "i8") -> Schedule:
     out = "i32" if dtype == "i8" else "f32"
     return asked(of=product(rows, columns, 256, dtype, out, right=right), how=Ask(rows, columns, 128, words=4))
+
+
+def of_two(*, is_last_alone: bool = False) -> Schedule:
+    """Two products of one operand, both under way at once; the last one by itself, if asked for."""
+    trace = test_tensor_product.SCHEDULER.trace(test_tensor_product.gated(), test_tensor_product.BY_ONE)
+    last = max(n for n, step in enumerate(trace.steps) if isinstance(step, st.ProductsInFlight))
+    kept = tuple(step for n, step in enumerate(trace.steps) if n != last or not is_last_alone)
+    return Schedule(replace(trace, steps=kept).replay(), test_tensor_product.ARCH)
 
 
 def of_integers(arch: str) -> Schedule:
@@ -137,6 +148,19 @@ CASES = (
             ),
             ("shared_memory_fits_the_block", "shared memory", 16851060, 232448),
             ("tensor_products_are_asked_for_by_one_thread", f"{TV}: TIDy", "4 on TIDy", "Mma, blocks, or a loop"),
+        ),
+    ),
+    Case(
+        "places of two that share an operand",
+        lambda: of_two(),
+        lambda: of_two(is_last_alone=True),
+        (
+            (
+                "tensor_products_together_have_places_alike",
+                "v1_matmul, v4_matmul",
+                "0 under way inside 2 loops, 1 under way inside 2 loops",
+                "the same for all",
+            ),
         ),
     ),
 )
