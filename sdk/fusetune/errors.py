@@ -212,9 +212,8 @@ class Untrusted(KernelError):
         self.reason = reason
 
     def __str__(self) -> str:
-        fix = (
-            "Have it signed (`python -m service signing sign`), or add the key that signed it to those that you trust."
-        )
+        ways = "`python -m service signing sign` for kernels, `service pack sign`, `sign_key` of write_lock"
+        fix = f"Have it signed ({ways}), or add the key that signed it to those that you trust."
         return f"{self.where}: {self.reason}, expected a signature of a key that is trusted. {fix}"
 
 

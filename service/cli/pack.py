@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from compiler.faults import UsageFault, reporting
 from fusetune.errors import InvalidRequest, PackageMissing, UnusableKey
 from fusetune.signer import Signer
 from fusetune.signing import Trust, process_trust
+from fusetune.whole import written_whole
 from fusetune.wire.pack import PackFile, UnusablePack, pack_bytes, with_signatures
 from fusetune.wire.problems import InvalidDocument
 from fusetune.wire.wheel import check_name, named
@@ -108,10 +108,6 @@ def _opened(file: Path) -> PackFile:
 
 
 def _write(target: Path, content: bytes) -> None:
-    """A reader never sees half of it. Raises OSError."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
+    """Raises OSError."""
+    with written_whole(target) as part:
         part.write_bytes(content)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)

@@ -148,8 +148,9 @@ def _is_asked_for_since(session: Session, row: KernelRow, moment: datetime) -> b
 
 
 def found_by(session: Session, id: str, tuning_id: str) -> None:
-    """The search that found a kernel is known, which it was not when the kernel was published."""
-    session.get_one(KernelRow, id).tuning_id = tuning_id
+    """The search that found a kernel is known, if it was not when the kernel was published."""
+    row = session.get_one(KernelRow, id)
+    row.tuning_id = row.tuning_id or tuning_id
 
 
 def take_turn(session: Session, key: Key) -> None:

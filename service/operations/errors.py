@@ -6,6 +6,7 @@ PrunedArtifact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from fusetune.wire.artifact import VERIFIER
@@ -39,6 +40,15 @@ class NotFound(OperationRefused):
     def __init__(self, kind: str, id: str, where_to_look: str) -> None:
         shown = id if len(id) <= 80 else f"{id[:77]}..."
         super().__init__(f"No {kind} has the id {shown!r}.", f"Ids are listed by {where_to_look}.")
+
+
+class NothingServed(NotFound):
+    """There is no kernel to pack, of these fusions or of any."""
+
+    def __init__(self, fingerprints: Sequence[str]) -> None:
+        of = f"of {', '.join(one[:16] for one in fingerprints[:5])}" if fingerprints else "of any fusion"
+        OperationRefused.__init__(self, f"No kernel {of} is served here.", "GET /v1/kernels lists what is.")
+        self.args = (fingerprints,)
 
 
 class Gone(OperationRefused):

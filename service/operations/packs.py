@@ -32,7 +32,7 @@ from service.db import cards, fusions, kernels, keys, overview, signatures, tuni
 from service.db.kernels import DeletedKernel, Key
 from service.db.models import KernelRow
 from service.operations import pack_history
-from service.operations.errors import NotFound, OverLimit, UntrustedPack
+from service.operations.errors import NothingServed, OverLimit, UntrustedPack
 from service.views import kernel_views
 
 MOST_KERNELS = 5_000
@@ -44,14 +44,14 @@ def written(
 ) -> PackWriter:
     """A pack of the kernels that are served: of these fusions, or all; on these cards, or all.
 
-    `history`: with the searches that found them and all their trials. Raises NotFound where nothing is served,
+    `history`: with the searches that found them and all their trials. Raises NothingServed,
     OverLimit, DamagedArtifact.
     """
     rows: list[KernelRow] = []
     for one in dict.fromkeys(fingerprints) if fingerprints else (None,):
         rows += kernels.page(session, None, MOST_KERNELS + 1, one, None, card_ids).rows
     if not rows:
-        raise NotFound("served kernel", ", ".join(fingerprints) or "any", "GET /v1/kernels")
+        raise NothingServed(fingerprints)
     if len(rows) > MOST_KERNELS:
         raise OverLimit(f"More than {MOST_KERNELS} kernels would be packed.", "Name fusions, or a card.")
     bound = overview.bindings(session, [(row.fingerprint, row.binding) for row in rows])
@@ -99,7 +99,7 @@ def _taken(session: Session, pack: PackFile, actor: str) -> PackTaken:
     searches, left = pack_history.read(pack)
     keys_of_searches = {pack_history.key_of(one) for one in searches}
     placed: set[Key] = set()
-    taken, known, new = 0, 0, {}
+    taken, known, found_by = 0, 0, {}
     for packed in pack.manifest.kernels:
         view = packed.view
         why, key = _refused(packed), (view.fingerprint, view.binding, view.card.id, view.policy)
@@ -117,7 +117,7 @@ def _taken(session: Session, pack: PackFile, actor: str) -> PackTaken:
                 if not is_known:
                     kernels.publish(session, row)
                     keys.audit(session, actor, "kernel.imported", row.id, {"pack": pack.sha256})
-                    new[row.id] = view.tuning
+                found_by[row.id] = view.tuning
                 for one in view.signatures:
                     signatures.put(session, row.artifact_sha256, one.key, one.value)
         except DeletedKernel:
@@ -130,7 +130,10 @@ def _taken(session: Session, pack: PackFile, actor: str) -> PackTaken:
         if pack_history.key_of(search) not in placed:
             raise UnusablePack(f"{history_member(search.id)}: it is of no kernel of the pack")
         learned += pack_history.take_in(session, search)
-    for id, tuning in new.items():  # last: whether a deleted kernel comes back is no matter of another service's search
+    for (
+        id,
+        tuning,
+    ) in found_by.items():  # last: whether a deleted kernel comes back is no matter of another service's search
         if tuning is not None and tunings.get(session, tuning) is not None:
             kernels.found_by(session, id, tuning)
     keys.audit(session, actor, "pack.imported", pack.sha256, {"kernels": taken, "trials": learned})

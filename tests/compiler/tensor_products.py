@@ -28,7 +28,9 @@ LOADED = "y_l"
 @dataclass(frozen=True)
 class Ask:
     """Tiles of `rows` by `columns` and `k`, in `stages`. `blocks`: that stay, 0 for one a tile. `accumulators`: places
-    of results. `words`: that a thread loads at a time. `is_mma`: or every axis by itself, of 128 rows in registers."""
+    of results. `cluster`: of so many blocks along the rows. `words`: that a thread
+    loads at a time. `is_mma`: or every axis by itself, of 128 rows in registers. `keeps`: what was loaded goes back to
+    tensor memory, and comes from there where it is used."""
 
     rows: int = 128
     columns: int = 64
@@ -36,8 +38,10 @@ class Ask:
     stages: int = 3
     blocks: int = 0
     accumulators: int = 1
+    cluster: int = 0
     words: int = 16
     is_mma: bool = True
+    keeps: bool = False
 
 
 def by_one_thread(fusion: Fusion, how: Ask, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
@@ -50,6 +54,9 @@ def by_one_thread(fusion: Fusion, how: Ask, changed: Sequence[st.Step] = ()) -> 
         b.do(st.CacheOutput(out, "y_r", LOCAL))
     tv = next(op.output for op in b.sf.ops if op.kind is OpKind.MATMUL)
     b.do(st.CacheInput(tv, LOADED, LOCAL, CopyVia.LD_TMEM if how.is_mma else CopyVia.PLAIN))
+    kept = (LOADED, "z", "q") if how.keeps else (LOADED,)
+    if how.keeps:
+        b.do(st.CacheInput(LOADED, "z", TENSOR, CopyVia.ST_TMEM), st.CacheInput("z", "q", LOCAL, CopyVia.LD_TMEM))
     if how.is_mma:
         b.do(st.SetMemory(tv, TENSOR))
     for name in operands:
@@ -66,9 +73,13 @@ def by_one_thread(fusion: Fusion, how: Ask, changed: Sequence[st.Step] = ()) -> 
     for name in held:
         _read(b, name, how, grid, word if name in (*narrow, out) else 0)
     last = len(b.tensor(LOADED).loop) - 1
-    b.do(st.Parallelize(LOADED, last, P.VECTORIZE if how.is_mma else P.UNROLL))
+    for name in kept:
+        b.do(st.Parallelize(name, last, P.VECTORIZE if how.is_mma else P.UNROLL))
+    if how.keeps:
+        b.do(st.SetAllocationDomain("z", (*range(at), at + 1, at, at + 2)), st.TmemDimsep("z", at + 1))
     b.inline((tv,), at)
-    b.inline([name for name in held if name != out], last)
+    b.inline([name for name in held if name not in (out, "z")], last)
+    b.inline(("z",) if how.keeps else (), at)
     b.inline(operands, at + 1)
     options: dict[str, Any] = {"kind": BufferKind.WARP_SPECIALIZED, "on": P.TIDX}
     for name in operands:
@@ -86,6 +97,11 @@ def _tiles(b: TraceBuilder, tv: str, how: Ask) -> list[P]:
     b.split(tv, first + 1, how.columns)
     b.split(tv, first, how.rows)
     b.reorder(tv, [*range(first), first, first + 2, first + 4, first + 1, first + 3, first + 5])
+    if how.cluster:
+        b.split(tv, first, how.cluster)
+        b.reorder(tv, [first + 1, *(i for i in range(first + 7) if i != first + 1)])
+        b.merge(tv, 1, first + 2)
+        return [P.CLUSTER, P.BIDX]
     b.merge(tv, 0, first + 2)
     if how.blocks:
         b.split(tv, 0, how.blocks)

@@ -56,6 +56,12 @@ def test_rows_of_operands_may_lie_side_by_side(pool: CompilePool) -> None:
     is_right(fusion, by_one_thread(fusion, Ask()), pool, ARCH)
 
 
+def test_what_is_kept_beside_a_product_has_columns_of_its_own(pool: CompilePool) -> None:
+    """The next product is asked for when this one has been read; what was made of it is there still."""
+    fusion = product(384, 64, 128)
+    is_right(fusion, by_one_thread(fusion, Ask(columns=32, words=32, blocks=1, accumulators=2, keeps=True)), pool, ARCH)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("rows", [64, 128])
 @pytest.mark.parametrize("left", TURNED)

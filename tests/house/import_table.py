@@ -224,7 +224,15 @@ TABLE: dict[str, Row] = {
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.pack": Row(
-        ours=("service.cli", *OPERATIONS, "fusetune.errors", "fusetune.signer", "fusetune.signing", "compiler.faults"),
+        ours=(
+            "service.cli",
+            *OPERATIONS,
+            "fusetune.errors",
+            "fusetune.signer",
+            "fusetune.signing",
+            "fusetune.whole",
+            "compiler.faults",
+        ),
         others=(*PYDANTIC, "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),

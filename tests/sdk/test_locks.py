@@ -132,6 +132,28 @@ def test_a_kernel_that_is_not_the_locked_one_is_not_taken(
     assert f"{field.replace('__', '.')}: the lock has {value}, the kernel" in (source.why_not(FUSION, ROWS) or "")
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("card__name", "NVIDIA H100"), ("card__sm_count", 133), ("card__power_w", 1), ("policy", "another"),
+        ("nvrtc", "12.9"), ("evidence__correct", "verified_emulated"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_names_bytes_says_of_them_what_was_known(lock: Path, field: str, value: Any) -> None:
+    edit(lock, **{field: value})
+    source = locked(lock)
+    assert source.peek(FUSION, ROWS) is None
+    assert f"{field.replace('__', '.')}: the lock has {value}, the kernel" in (source.why_not(FUSION, ROWS) or "")
+
+
+@pytest.mark.parametrize(("field", "value"), [("median_us", 3.0), ("driver", "590"), ("floor_us", 1.0)])
+def test_what_may_change_while_a_kernel_is_timed_again_is_not_held_against_it(
+    lock: Path, field: str, value: Any
+) -> None:
+    edit(lock, **{field: value})
+    assert locked(lock).peek(FUSION, ROWS) is not None
+
+
 def test_equal_kernels_are_written_with_equal_bytes_and_lines_of_their_own(lock: Path) -> None:
     text = lock.read_text()
     assert read_lock(lock).to_json() == text

@@ -112,6 +112,19 @@ CASES = (
         ),
     ),
     Case(
+        "a block's own operands",
+        lambda: asked(of=product(256, 64, 128), how=Ask(cluster=2)),
+        lambda: asked(st.Multicast(COLUMNS), of=product(256, 64, 128), how=Ask(cluster=2)),
+        (
+            (
+                "tensor_products_are_multiplied_in_one_block",
+                f"{COLUMNS}: multicast",
+                "one copy for several blocks",
+                "a copy for each block",
+            ),
+        ),
+    ),
+    Case(
         "one thread",
         lambda: asked(),
         lambda: asked(st.Parallelize(TV, 2, P.TIDY)),

@@ -94,10 +94,12 @@ def test_a_search_is_told_as_it_was_where_it_was_made(sites: list[World]) -> Non
 
 def test_without_history_no_search_comes(sites: list[World]) -> None:
     one, other = sites
-    _, row = searched(one)
+    tuning, row = searched(one)
     assert send(other, packed(one, "")).json()["trials"] == 0
     assert (count(other, TuningRow), count(other, TrialRow)) == (0, 0)
     assert looked_up(other, row)["tuning"] is None
+    assert send(other, packed(one)).json()["trials"] == len(TRIALS)
+    assert looked_up(other, row)["tuning"] == tuning, "it came later, of a kernel that was known"
 
 
 def test_what_is_there_is_never_doubled(sites: list[World]) -> None:

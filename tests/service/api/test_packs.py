@@ -208,7 +208,9 @@ def test_what_is_not_proven_today_is_left_out(sites: list[World]) -> None:
 
 def test_a_pack_of_nothing(sites: list[World]) -> None:
     one, _ = sites
-    check(one.client.get("/v1/pack"), 404, "not-found")
+    assert check(one.client.get("/v1/pack"), 404, "not-found")["detail"] == "No kernel of any fusion is served here."
+    found = check(one.client.get(f"/v1/pack?fingerprint={'0' * 64}"), 404, "not-found")
+    assert found["detail"] == "No kernel of 0000000000000000 is served here."
     check(one.client.get("/v1/pack?card=no-such"), 422, "unknown-card")
     check(one.client.get("/v1/pack?fingerprint=x"), 422, "invalid-request")
 
