@@ -17,6 +17,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
 from fusetune.wire.artifact import KernelArtifact
 from search.proof.emulated.running import ORDERS, EmulatedVerdict, run_set
+from search.proof.emulated.served import run_served
 from tests.compiler.products import Groups, by_warp_groups, product
 
 HOPPER = arch_named("sm_90a")
@@ -68,6 +69,15 @@ def test_sums_that_round_have_one_order(three_parts: Made) -> None:
     verdict = three_parts.run(ROUNDED)
     assert verdict.fault == ""
     assert verdict.deterministic
+
+
+def test_some_blocks_run_with_those_that_they_wait_for(pool: CompilePool) -> None:
+    """Of the served code some tiles are run alone: with every part of their sums."""
+    few = made(pool, product(576, 64, 256), replace(THREE_PARTS, parts=2))
+    ran = run_served(few.generated, few.built, parse(few.built.ptx))
+    assert ran.fault == ""
+    assert ran.values_compared
+    assert ran.blocks == tuple(part * 9 + tile for part in range(2) for tile in ran.blocks if tile < 9)
 
 
 @pytest.mark.parametrize(

@@ -199,15 +199,17 @@ def _blocks(launch: GeneratedLaunch, tiling: Tiling | None) -> tuple[int, ...]:
     if tiling is not None:
         return tiling.boundary_blocks(max(LEAST_BLOCKS, min(MOST_BLOCKS, MOST_TILES // tiling.trips)))
     fusion, cluster = launch.trace.fusion, launch.kernel.cluster
-    clusters = prod(launch.kernel.grid) // cluster
+    across, parts, _ = launch.kernel.grid if launch.kernel.scratch else (0, 1, 1)  # blocks of a tile wait for others
+    clusters = prod(launch.kernel.grid) // cluster // parts
     touched = (
         sum(read_elements(fusion).values()) + sum(fusion.value(name).elems for name in fusion.outputs)
     ) // clusters
     if touched > LARGEST_TOUCHED:
         return ()
-    count = max(1, min(MOST_BLOCKS // cluster, MOST_TOUCHED // max(1, touched)))
+    count = max(1, min(MOST_BLOCKS // cluster // parts, MOST_TOUCHED // max(1, touched)))
     chosen = list(dict.fromkeys((clusters - 1, 0, clusters // 2, max(0, clusters - 2), min(1, clusters - 1))))[:count]
-    return tuple(sorted(first * cluster + rank for first in chosen for rank in range(cluster)))
+    tiles = [first * cluster + rank for first in chosen for rank in range(cluster)]
+    return tuple(sorted(part * across + block for part in range(parts) for block in tiles))
 
 
 def _marked(written: Flags, nbytes: int) -> Offsets:

@@ -36,7 +36,8 @@ class TouchedLaunch:
 
 
 def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool) -> TouchedLaunch:
-    """Launch `number` over what it reads and writes; the tensors that only others use have one element."""
+    """Launch `number` over what it reads and writes, with the memory in which its own blocks hand on sums; the tensors
+    that only others use have one element."""
     launch, whole = made.launches[number], made.trace.fusion
     fusion = launch.trace.fusion
     tensors = (*whole.inputs, *whole.outputs)
@@ -50,7 +51,9 @@ def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool)
         own[launch.writes[fusion.outputs.index(output)]] = own[launch.reads[fusion.inputs.index(name)]]
     others = {name: _made_when_touched(replace(whole.value(name), shape=(), strides=()), None) for name in tensors}
     told = with_numbers(artifact, numbers_in(fusion, RANDOM))
-    bare = told.model_copy(update={"scratch": tuple(s.model_copy(update={"bytes": 1}) for s in told.scratch)})
+    kept = made.own_scratch_of(number)
+    scratch = (s if n in kept else s.model_copy(update={"bytes": 1}) for n, s in enumerate(told.scratch))
+    bare = told.model_copy(update={"scratch": tuple(scratch)})
     launch_made = launches_of(bare, [own.get(name, others[name]) for name in tensors])[number]
     there = {tensor.name: tensor for tensor in own.values()}
     launched = replace(launch_made, tensors={**launch_made.tensors, **there})

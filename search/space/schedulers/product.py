@@ -73,6 +73,7 @@ class ProductTrace:
         assert isinstance(found, ProductShape), "refused fusions have no points"
         self.shape, p = found, self.point
         self.swap, self.consumers = p["swap"], p["consumers"]
+        self.parts = p.get("parts", 1)  # products in tensor memory, and points of before, have whole sums
         facts = ProductFacts(found, self.sm_count)
         self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
         self.accumulators = int(facts.accumulators(self.consumers, p["tile_rows"], p["tile_columns"]))
@@ -103,9 +104,9 @@ class ProductTrace:
             blocks=blocks,
         )
         pre = tiles.loops(b, self.shape)
-        self.brought = [*pre, P.BIDY] if p["parts"] > 1 else pre
-        if p["parts"] > 1:
-            b.do(steps.Split(self.shape.tensor, len(pre), p["parts"], False))
+        self.brought = [*pre, P.BIDY] if self.parts > 1 else pre
+        if self.parts > 1:
+            b.do(steps.Split(self.shape.tensor, len(pre), self.parts, False))
         others = tuple(op.output for op in b.sf.ops if op.output != self.shape.tensor)
         b.do(steps.Propagate(self.shape.tensor, others))
         for own, sides in ((1, self.of_rows), (2, self.of_columns)):
