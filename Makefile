@@ -27,7 +27,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # uv reads none of pip's settings: hand on the two that name things on this host.
 UV = UV_FIND_LINKS="$${UV_FIND_LINKS:-$$PIP_FIND_LINKS}" SSL_CERT_FILE="$${SSL_CERT_FILE:-$$PIP_CERT}" $(VENV)/bin/uv
 # worksteal: neighbours run in one process, where what a module makes once is made once.
-PYTEST = $(PY) -m pytest $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8 --dist worksteal)
+# Plugins that no test asks for are not loaded: each process spends half a second on them.
+PYTEST = $(PY) -m pytest $(foreach one,playwright base_url schemathesis anyio,-p no:$(one)) $(if $(filter 0,$(JOBS)),,-n $(JOBS) --maxprocesses=8 --dist worksteal)
 GROUPS = --extra gpu --extra torch --group server --group dev
 
 .PHONY: help setup demo test test-long test-torch test-gpu test-ui lint serve containers format docs constraints clean

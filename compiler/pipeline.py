@@ -49,6 +49,10 @@ def alignments_of(kernel: Kernel) -> dict[int, int]:
     return found
 
 
+def _own_scratch(kernel: Kernel) -> tuple[Buffer, ...]:
+    return tuple(Buffer(p.nbytes, is_zeroed=p.is_zeroed) for p in kernel.scratch)
+
+
 @dataclass(frozen=True)
 class GeneratedLaunch:
     """One launch of a candidate. `trace` is of a fusion of its own where there are several; `reads` and `writes` say
@@ -101,8 +105,17 @@ class Generated:
 
     @cached_property
     def scratch(self) -> tuple[Buffer, ...]:
-        """Memory that launches hand values on in."""
+        """Memory that launches hand values on in, then what blocks of each launch hand sums on in."""
+        return (*self._handed_on, *(b for one in self.launches for b in _own_scratch(one.kernel)))
+
+    @cached_property
+    def _handed_on(self) -> tuple[Buffer, ...]:
         return scratch_buffers(self.trace) if isinstance(self.trace, ProgramTrace) else ()
+
+    def own_scratch_of(self, launch: int) -> tuple[int, ...]:
+        """The numbers of the buffers that are a launch's own."""
+        first = len(self._handed_on) + sum(len(one.kernel.scratch) for one in self.launches[:launch])
+        return tuple(range(first, first + len(self.launches[launch].kernel.scratch)))
 
     @property
     def places(self) -> Mapping[str, int]:
@@ -197,8 +210,12 @@ def artifact(generated: Generated, compiled: Compiled) -> KernelArtifact:
     return kernel_artifact(
         generated.trace,
         tuple(
-            Launched(launch.kernel, tuple(places[name] for name in (*launch.reads, *launch.writes)))
-            for launch in generated.launches
+            Launched(
+                launch.kernel,
+                tuple(places[name] for name in (*launch.reads, *launch.writes)),
+                generated.own_scratch_of(number),
+            )
+            for number, launch in enumerate(generated.launches)
         ),
         generated.scratch,
         compiled,

@@ -1,8 +1,9 @@
-"""A request for a kernel that was answered before is answered here, by its bytes, before anything reads them.
+"""A request for a kernel that was answered before is answered here: by its bytes, before anything reads them, or by
+what they say, if others have asked for the same in other words.
 
-Most of what a cached answer would take is to read the fusion, to work out its names and to find the route, each time
-with the same end. What may have changed since, the database is asked about (`service.operations.answers`). Whatever is
-unusual about a request goes on to its route, with its body as it came.
+Most of what a cached answer would take is to read the fusion, to work out its names, to find the route and to make the
+view, each time with the same end. What may have changed since, the database is asked about
+(`service.operations.answers`). Whatever is unusual about a request goes on to its route, with its body as it came.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import hashlib
 import re
 from dataclasses import dataclass
 
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.operations.answers import Answers
+from service.operations.spelled import question_of
+from service.settings import Settings
 
 IDEMPOTENCY_KEY = r"^[\x21-\x7e]+$"
 MOST_IDEMPOTENCY_KEY = 255
@@ -21,6 +25,10 @@ MOST_IDEMPOTENCY_KEY = 255
 _PATH = "/v1/tunings"
 _MOST_BYTES = 32 * 1024
 """A larger body is not kept waiting here: it may come in pieces, and is rare."""
+
+_INLINE_BYTES = 2 * 1024
+"""What a smaller body asks for is worked out in less than two milliseconds, and others wait that long: less than they
+would for a thread that works it out beside them. A larger one goes to a thread."""
 
 _JSON = b"application/json"
 
@@ -35,9 +43,10 @@ class _Route:
 class ToldAgain:
     """The innermost layer: who asks, and how much, has been looked at."""
 
-    def __init__(self, app: ASGIApp, answers: Answers) -> None:
+    def __init__(self, app: ASGIApp, answers: Answers, settings: Settings) -> None:
         self._app = app
         self._answers = answers
+        self._settings = settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] != _PATH or scope["method"] != "POST" or scope["query_string"]:
@@ -52,7 +61,7 @@ class ToldAgain:
             messages.append(await receive())
         body = b"".join(message.get("body", b"") for message in messages)
         digest = hashlib.sha256(body).digest()
-        content = await self._answers.again(digest, key)
+        content = await self._content(digest, body, key)
         if content is None:
             scope["state"]["body_sha256"] = digest
             await self._app(scope, _replayed(messages, receive), send)
@@ -61,6 +70,18 @@ class ToldAgain:
         headers = [(b"content-length", str(len(content)).encode()), (b"content-type", _JSON)]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+    async def _content(self, digest: bytes, body: bytes, idempotency_key: str | None) -> bytes | None:
+        """The answer that is told again, None if there is none."""
+        if (known := self._answers.question(digest)) is not None:
+            return await self._answers.again(known, idempotency_key)
+        asked = (body, self._answers, self._settings)
+        is_small = len(body) <= _INLINE_BYTES
+        question = question_of(*asked) if is_small else await run_in_threadpool(question_of, *asked)
+        content = None if question is None else await self._answers.again(question, idempotency_key)
+        if question is not None and content is not None:
+            self._answers.note(digest, question)
+        return content
 
 
 def _usual(headers: list[tuple[bytes, bytes]]) -> tuple[bool, str | None]:

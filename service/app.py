@@ -97,7 +97,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     problems.install(app, routers)
     app.add_exception_handler(HTTPException, page_for_browsers(problems.handle_http))
     # The last one added is the outermost.
-    app.add_middleware(ToldAgain, answers=app.state.context.answers)
+    app.add_middleware(ToldAgain, answers=app.state.context.answers, settings=settings)
     app.add_middleware(Gate, settings=settings, ring=ring)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(Heads)

@@ -38,10 +38,12 @@ def run(
     count: int,
     listener: socket.socket,
     environment: Mapping[str, str],
+    first_answers: Callable[[], None],
     started: Callable[[], None],
     told_to_stop: Callable[[], None],
 ) -> None:
-    """Have `count` processes answer until SIGTERM or Ctrl-C. `started` is called once all of them do."""
+    """Have `count` processes answer until SIGTERM or Ctrl-C. `first_answers` is called once one of them does, `started`
+    once all do."""
     with ExitStack() as stack:
         _sweep()
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix=f"{_FOLDERS}{os.getpid()}-"))
@@ -63,6 +65,8 @@ def run(
         while stop not in (heard := select.select([ready, stop], [], [])[0]):
             if ready in heard:
                 before, up = up, up + len(os.read(ready, 4096))
+                if before == 0:
+                    first_answers()
                 if before < count <= up:
                     started()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -104,7 +108,8 @@ def main(slot: str, listener: str, ready: str) -> int:
 
 
 def _tell(ready: int) -> None:
-    os.write(ready, b".")
+    with suppress(BrokenPipeError):  # who started this was killed meanwhile, so that this is about to be stopped
+        os.write(ready, b".")
     os.close(ready)
 
 

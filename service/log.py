@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
 from structlog.types import Processor
@@ -30,7 +30,10 @@ def configure(log_format: Literal["console", "json"], level: int = logging.INFO)
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(processors=_rendering(log_format), foreign_pre_chain=_SHARED)
+        structlog.stdlib.ProcessorFormatter(
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_rendering(log_format)],
+            foreign_pre_chain=_SHARED,
+        )
     )
     root = logging.getLogger()
     root.handlers = [handler]
@@ -39,10 +42,17 @@ def configure(log_format: Literal["console", "json"], level: int = logging.INFO)
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
 
 
+def say_early(event: str, log_format: Literal["console", "json"], **facts: str) -> None:
+    """A line as those of `configure`, before it is known how to configure anything."""
+    line: Any = {"event": event, **facts}
+    for process in (*_SHARED, *_rendering(log_format)):
+        line = process(None, "info", line)
+    print(line, file=sys.stderr, flush=True)
+
+
 def _rendering(log_format: Literal["console", "json"]) -> list[Processor]:
-    drop = structlog.stdlib.ProcessorFormatter.remove_processors_meta
     if log_format == "json":
-        return [drop, structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     # Its default shows the local variables of every frame, and with them the keys and passwords of a request.
     plain = structlog.dev.plain_traceback
-    return [drop, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]
+    return [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=plain)]

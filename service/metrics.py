@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from prometheus_client import (
     CollectorRegistry,
@@ -68,10 +69,15 @@ class Metrics:
         self.registry.register(_Stored(db, settings))
 
     def request(self, route: str, method: str, status: int | None, seconds: float) -> None:
-        """Count a request. `status` is None if the client left before there was one."""
+        """Count a request, if that can be done. `status` is None if the client left before there was one.
+
+        What several processes count lies in files. Their folder is taken away once whoever started them is dead, which
+        they may outlive by a request; and its disk may be full. The answer does not depend on either.
+        """
         known = method if method in _METHODS else "other"
-        self._requests.labels(route, known, "none" if status is None else str(status)).inc()
-        self._seconds.labels(route, known).observe(seconds)
+        with suppress(OSError):
+            self._requests.labels(route, known, "none" if status is None else str(status)).inc()
+            self._seconds.labels(route, known).observe(seconds)
 
     def render(self) -> bytes:
         """All of them in Prometheus' text format. Reads the database."""

@@ -37,6 +37,7 @@ from service.operations.errors import (
     OutdatedKernel,
     OverLimit,
     QuotaSpent,
+    UntrustedPack,
 )
 
 MEDIA_TYPE = "application/problem+json"
@@ -96,6 +97,10 @@ IN_USE = ProblemType("in-use", 409, "The fusion is being tuned", "What is to be 
 UNUSABLE_PACK = ProblemType(
     "unusable-pack", 422, "The pack cannot be used", "It is none, is damaged, or contradicts itself; nothing was taken."
 )
+UNTRUSTED_PACK = ProblemType(
+    "untrusted-pack", 422, "The pack is not signed by whom is trusted here",
+    "The service was told whose packs it takes, and none of these keys has signed this one; nothing was taken.",
+)  # fmt: skip
 UNAUTHORIZED = ProblemType("unauthorized", 401, "A key is needed", "Send `Authorization: Bearer KEY`.")
 FOREIGN_REQUEST = ProblemType(
     "foreign-request", 403, "The request comes from another site",
@@ -123,7 +128,7 @@ INTERNAL = ProblemType("internal", 500, "The service has failed", "A fault of ou
 KINDS = (
     NOT_HTTP, NOT_JSON, BAD_FORM, UNAUTHORIZED, FOREIGN_REQUEST, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED,
     IDEMPOTENCY_CONFLICT, OUTDATED_PROOF, IN_USE, GONE, BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST,
-    UNUSABLE_PACK, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, RATE_LIMITED, QUOTA_SPENT,
+    UNUSABLE_PACK, UNTRUSTED_PACK, UNKNOWN_CARD, UNSUPPORTED_FUSION, OVER_LIMIT, QUEUE_FULL, RATE_LIMITED, QUOTA_SPENT,
     HEADERS_TOO_LARGE, INTERNAL, DAMAGED_ARTIFACT, DAMAGED_ROW, NOT_READY,
 )  # fmt: skip
 """All of them, by status."""
@@ -193,6 +198,8 @@ def fault_of(error: Exception) -> ProblemDetail | None:
             return ProblemDetail(GONE, f"The code is not kept any more: {error}", "Post its fusion for today's kernel.")
         case UnusablePack():
             return ProblemDetail(UNUSABLE_PACK, f"{error}.", "Have the pack written again.")
+        case UntrustedPack():
+            return ProblemDetail(UNTRUSTED_PACK, error.detail, error.fix)
         case FusionInUse():
             return ProblemDetail(IN_USE, error.detail, error.fix)
         case Busy():
@@ -271,7 +278,7 @@ def install(app: FastAPI, routers: Iterable[APIRouter]) -> None:
 _HANDLED: tuple[type[Exception], ...] = (
     InvalidDocument, RequestValidationError, WrongMediaType, BodyTooLarge, UnknownCard, Unsupported, NotFound,
     OverLimit, IdempotencyConflict, OutdatedKernel, Gone, FusionInUse, Busy, DamagedArtifact, PrunedArtifact,
-    UnusablePack, DamagedDocument, OperationalError, PoolTimeout, DBAPIError,
+    UnusablePack, UntrustedPack, DamagedDocument, OperationalError, PoolTimeout, DBAPIError,
 )  # fmt: skip
 
 

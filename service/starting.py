@@ -1,7 +1,7 @@
 """What is answered while the service starts: that it does, and what it is at. A probe tells that from a broken one.
 
-The address is bound first. Until the application takes it over, `/healthz` answers 200 and everything else 503, with
-`Retry-After`: the process lives, and is not ready.
+The address is bound first. Until a process with the application accepts connections, `/healthz` answers 200 and
+everything else 503, with `Retry-After`: the process lives, and is not ready.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PATIENCE_S = 5.0
 
 
 class Starting:
-    """Answers on a listening socket from entry to exit; what is asked later waits for whoever accepts next."""
+    """Answers on a listening socket from entry to `end`, or exit; others may accept on it before, and do afterwards."""
 
     def __init__(self, listener: socket) -> None:
         self._at = ""
@@ -43,13 +43,18 @@ class Starting:
         self._at = what
         news.info(f"starting: {what}", **facts)
 
+    def end(self) -> None:
+        """Answers no more, from now on; once is enough."""
+        self._server.shutdown()
+        self._thread.join()
+
     def __enter__(self) -> Self:
+        self._server.socket.setblocking(False)  # whoever else accepts may have been quicker
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._server.shutdown()
-        self._thread.join()
+        self.end()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         starting = self

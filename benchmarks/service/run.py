@@ -1,4 +1,4 @@
-"""The load table: `python -m benchmarks.service.run [--old DIR] [--seconds S] [--postgres URL] [--json FILE]`.
+"""The load table: `python -m benchmarks.service.run [--old DIR] [--workers N] [--postgres URL] [--json FILE]`.
 
 A service is started on what `stored.py` stores, of this tree and, with `--old`, of another beside it; each load runs on
 one and then on the other, so both meet the same machine. Log and keys are on, and kernels are published meanwhile.
@@ -32,6 +32,9 @@ OTHER_NAMES = 10
 """One request of so many is spelled with other names."""
 
 PUBLISH_EVERY_S = 0.1
+DOORS = 3
+"""Connections for each of several processes that a published kernel is asked for by: which one takes which is left to
+the kernel, so that each process has one is very likely, not certain."""
 START_S = 120.0
 
 
@@ -47,6 +50,7 @@ class Service:
     filled: Path
     key: str
     names: list[list[str]]
+    processes: int = 1
 
 
 def _environment(tree: Path) -> dict[str, str]:
@@ -54,19 +58,20 @@ def _environment(tree: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def service(name: str, tree: Path, folder: Path, url: str | None = None) -> Iterator[Service]:
-    """The service of `tree`, filled and up."""
+def service(name: str, tree: Path, folder: Path, url: str | None = None, processes: int = 1) -> Iterator[Service]:
+    """The service of `tree`, filled and up: so many processes that answer."""
     folder.mkdir()
     url, filled = url or f"sqlite:///{folder / 'fusetune.db'}", folder / "filled.json"
     environment = _environment(tree) | {"FUSETUNE_REQUIRE_KEY": "true", "FUSETUNE_DATABASE_URL": url}
     subprocess.run([sys.executable, HERE / "stored.py", url, filled], check=True, cwd=tree, env=environment)
     told, log = json.loads(filled.read_text()), folder / "log"
     command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", str(folder)]
+    command += ["--workers", str(processes)] if processes > 1 else []  # an older tree may not know it
     with log.open("w") as out:
         process = subprocess.Popen(command, cwd=tree, env=environment, stdout=out, stderr=out)
     try:
         port = _port(process, log)
-        yield Service(name, tree, process.pid, port, url, filled, told["key"], told["names"])
+        yield Service(name, tree, process.pid, port, url, filled, told["key"], told["names"], processes)
     finally:
         process.terminate()
         process.wait()
@@ -84,7 +89,8 @@ def _port(process: subprocess.Popen[bytes], log: Path) -> int:
 @contextlib.contextmanager
 def publishing(one: Service, into: dict[str, int]) -> Iterator[None]:
     """Kernels are published meanwhile; how many, and how many answers were late, is added to `into`."""
-    arguments = [one.url, one.filled, HOST, one.port, PUBLISH_EVERY_S]
+    doors = 1 if one.processes == 1 else DOORS * one.processes
+    arguments = [one.url, one.filled, HOST, one.port, PUBLISH_EVERY_S, doors]
     command = [sys.executable, str(HERE / "publisher.py"), *map(str, arguments)]
     process = subprocess.Popen(
         command, cwd=one.tree, env=_environment(one.tree), stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -151,6 +157,20 @@ def trials(one: Service, connection: int) -> list[bytes]:
     return [get(f"/v1/tunings/{'f' * 32}/trials?limit=50&after={n}", one.key) for n in range(0, stored.TRIALS, 1999)]
 
 
+def dashboard(one: Service, connection: int) -> list[bytes]:
+    """The start page from the front to the end of the list, and the page of the tuning with all those trials."""
+    at, asked = "", []
+    door = Connection(HOST, one.port)
+    while True:
+        asked += [get(f"/?{at}", one.key), get(f"/tunings/{'f' * 32}", one.key)]
+        following = json.loads(door.ask(get(f"/v1/fusions?limit=100&{at}", one.key))[1])["next"]
+        if following is None:
+            break
+        at = f"after={_quoted(following)}"
+    door.close()
+    return asked
+
+
 def _quoted(cursor: str) -> str:
     return cursor.replace("+", "%2B").replace(":", "%3A").replace("~", "%7E")
 
@@ -162,6 +182,7 @@ ROWS: tuple[tuple[str, int, Callable[[Service, int], Sequence[bytes]]], ...] = (
     ("artifact", 1, artifacts),
     ("page of kernels", 1, depths),
     ("page of trials", 1, trials),
+    ("dashboard", 1, dashboard),
 )
 
 
@@ -185,6 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--old", type=Path, help="another tree, measured beside this one")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
+    parser.add_argument("--workers", type=int, help="another service of this tree, of so many processes")
     parser.add_argument("--postgres", help="an empty PostgreSQL database, for a third service, of this tree")
     parser.add_argument("--json", type=Path, help="where to write the results")
     given = parser.parse_args()
@@ -193,6 +215,8 @@ def main() -> None:
         started = partial(_started, stack, Path(folder))
         services = [started("before", given.old.resolve())] if given.old else []
         services.append(started("after", THIS))
+        if given.workers:
+            services.append(started(f"after, {given.workers} processes", THIS, processes=given.workers))
         if given.postgres:
             services.append(started("after, PostgreSQL", THIS, given.postgres))
         results: list[dict[str, Any]] = []
@@ -209,8 +233,11 @@ def main() -> None:
         given.json.write_text(json.dumps({"rows": results, "published": published}, indent=1) + "\n")
 
 
-def _started(stack: contextlib.ExitStack, folder: Path, name: str, tree: Path, url: str | None = None) -> Service:
-    return stack.enter_context(service(name, tree, folder / str(len(list(folder.iterdir()))), url))
+def _started(
+    stack: contextlib.ExitStack, folder: Path, name: str, tree: Path, url: str | None = None, *, processes: int = 1
+) -> Service:
+    own = folder / str(len(list(folder.iterdir())))
+    return stack.enter_context(service(name, tree, own, url, processes))
 
 
 def _measured(
@@ -231,9 +258,10 @@ def _measured(
 
 
 def _processor_s(pid: int) -> float:
-    """What a process has taken of processors, in seconds (proc_pid_stat(5), fields 14 and 15)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """What a process and its children have taken of processors, in seconds (proc_pid_stat(5), fields 14 and 15)."""
+    children = [one for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
+    fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split() for one in (pid, *children)]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

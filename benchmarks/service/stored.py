@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from compiler.arch import card_named
 from compiler.generator import GENERATOR
-from fusetune.wire import binding_hash, fingerprint
+from fusetune.wire import binding_hash, canonicalize, fingerprint
 from fusetune.wire.artifact import TIMING_POLICY, VERIFIER
 from fusetune.wire.parse import parse_binding, parse_fusion
 from service.db import cards, kernels, keys
@@ -82,8 +82,11 @@ def fill(session: Session) -> list[tuple[str, str]]:
     found = list(names())
     made = now() - timedelta(days=1)
     graphs = dict.fromkeys(name for name, _ in found)
-    session.execute(insert(FusionRow), [_fusion_row(name) for name in graphs])
-    session.execute(insert(BindingRow), [{"fingerprint": f, "hash": b, "document": {}} for f, b in found])
+    documents = dict(_document(number) for number in range(GRAPHS))
+    other = next(iter(documents.values()))
+    session.execute(insert(FusionRow), [_fusion_row(name, documents.get(name, other)) for name in graphs])
+    bindings = [{"fingerprint": f, "hash": b, "document": {"sizes": {"s0": 128}}} for f, b in found]
+    session.execute(insert(BindingRow), bindings)
     contents = [_artifact(n) for n in range(len(found))]
     session.execute(
         insert(ArtifactRow),
@@ -137,8 +140,17 @@ def _fill_trials(session: Session, fingerprint: str, binding: str, card: str) ->
     )  # fmt: skip
 
 
-def _fusion_row(fingerprint: str) -> dict[str, Any]:
-    return {"fingerprint": fingerprint, "document": {}, "text": "", "name": fingerprint[:8], "created_at": now()}
+def _document(number: int) -> tuple[str, dict[str, Any]]:
+    """Fingerprint and canonical form of a graph."""
+    graph = parse_fusion(fusion(number))
+    return fingerprint(graph), canonicalize(graph).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _fusion_row(fingerprint: str, document: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "fingerprint": fingerprint, "document": document, "text": "out = f(x, y)", "name": fingerprint[:8],
+        "created_at": now(),
+    }  # fmt: skip
 
 
 def _artifact(n: int) -> bytes:

@@ -11,12 +11,14 @@ from compiler.analysis.id.graph import IdGraph, id_graph
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.loops.axes import LoopMap, dimension_sizes, loop_map
 from compiler.analysis.loops.fold import Fold, infer_folds
+from compiler.analysis.loops.grid_fold import GridFold, infer_grid_folds
 from compiler.analysis.loops.online import OnlineFold, online_folds
 from compiler.analysis.loops.scan import BlockScan, infer_scans
 from compiler.analysis.memory.smem import SharedMemoryPlan, plan_shared_memory
 from compiler.analysis.memory.smem_bytes import SharedBytes, shared_bytes
 from compiler.analysis.memory.tile_placement import TilePlacement, place_run, place_tile
 from compiler.analysis.memory.vectorize import VectorAccess, vector_accesses
+from compiler.analysis.mma.accumulators import Accumulators, accumulators_of
 from compiler.analysis.mma.product import MmaProduct, infer_products
 from compiler.analysis.sync.circular_buffer import CircularBuffers, circular_buffers
 from compiler.analysis.sync.sync import SyncNeeds, sync_of
@@ -134,9 +136,19 @@ class Facts:
         return infer_products(self.sf, self.indexing, self.swizzle_span)
 
     @cached_property
+    def accumulators(self) -> tuple[Accumulators, ...]:
+        """Results in tensor memory that one thread asks for, those together that share operands."""
+        return accumulators_of(self.sf)
+
+    @cached_property
     def folds(self) -> dict[str, Fold]:
         """By name: the reductions in which threads or blocks fold together."""
         return infer_folds(self.sf, self.indexing.nest)
+
+    @cached_property
+    def grid_folds(self) -> dict[str, GridFold]:
+        """By name: the products whose sums blocks of the grid hand on."""
+        return infer_grid_folds(self.sf, self.indexing.nest)
 
     @cached_property
     def scans(self) -> dict[str, BlockScan]:
@@ -158,4 +170,5 @@ class Facts:
             threads,
             tuple(self.scans.values()),
             self.indexing.nest.turns,
+            sum(group.barriers for group in self.accumulators),
         )

@@ -18,6 +18,7 @@ from compiler.emit.bulk_loads import bulk_load
 from compiler.emit.folds import accumulate, accumulate_run, conditions, fill, index_value, scan_lanes, scan_run, shuffle
 from compiler.emit.functions import pieces_for, pieces_for_casts, pieces_for_folds
 from compiler.emit.gathers import gather, gathers_bytes
+from compiler.emit.grid import over_grid
 from compiler.emit.lists import TABLE, chunk_of_list, table_type
 from compiler.emit.mma import by_tensor_cores, function_of, instructions_of
 from compiler.emit.pieces import pieces
@@ -28,6 +29,7 @@ from compiler.emit.values import ELEMENT, compute, convert, divisor, parameter, 
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import OpKind
+from compiler.lower.grid_ir import AwaitTurn, PassTurn, ScratchLoad, ScratchStore
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -59,7 +61,7 @@ from compiler.lower.kernel_ir import (
     TmaStore,
     at_lane,
 )
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, WaitMma
+from compiler.lower.mma_ir import CommitMma, HoldRegisters, Mma, MmaAsync, MmaFence, TensorMma, WaitMma
 from compiler.lower.operands import Barrier, Less, Shared
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -189,7 +191,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
             case Arrive() if s.blocks > 1:
                 used |= {"cluster_ring", "shared"}
             case Arrive():
-                used |= {"wgmma" if s.by_mma else "mbarrier", "shared"}
+                used |= {"mma_free" if s.by_mma else "mbarrier", "shared"}
             case Elected():
                 used.add("elect")
             case Loop() if gathers_bytes(s):
@@ -200,6 +202,14 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("tmem_copy")
             case Mma():
                 used.add("mma_sync")
+            case AwaitTurn() | PassTurn():
+                used.add("turns")
+            case ScratchLoad():
+                used.add("written")
+            case ScratchStore():
+                used.add("global")
+            case TensorMma():
+                used |= {"tensor_mma", "shared"}
             case MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
                 used |= {"wgmma", "shared"}
             case _:
@@ -228,6 +238,7 @@ def _parameters(kernel: Kernel) -> str:
         pointers.append(f"const __grid_constant__ {TABLE} lists")
     pointers += [f"const __grid_constant__ TensorMap {m.name}" for m in kernel.tensor_maps]
     pointers += [f"const {ELEMENT[x.dtype]} {parameter(x)}" for x in kernel.numbers]
+    pointers += [f"{ELEMENT[p.dtype]}* __restrict__ {p.name}" for p in kernel.scratch]
     return ", ".join(pointers)
 
 
@@ -243,7 +254,7 @@ def _prologue(kernel: Kernel) -> list[str]:
     if kernel.smem_bytes:
         lines.append(f"  extern __shared__ __align__({kernel.smem_align}) u8 shared_memory[];")
         lines.append("  const u32 smem = ft_shared_address(shared_memory);")
-    if any(isinstance(s, MmaAsync) for s in walk(kernel.body)):
+    if any(isinstance(s, MmaAsync | TensorMma) for s in walk(kernel.body)):
         lines.append("  const u32 matrices = ft_matrix_address(smem);")
     return lines
 
@@ -366,8 +377,10 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_commit();"]
         case WaitStores():
             return ["ft_bulk_wait_read<0>();"]
-        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [by_tensor_cores(s)]
+        case AwaitTurn() | PassTurn() | ScratchLoad() | ScratchStore():
+            return [over_grid(s)]
         case _:
             return [on_tensor_memory(s)]
 

@@ -39,14 +39,14 @@ def on_tensor_memory(s: TmemStmt) -> str:
         case TmemDeallocate():
             return f"ft_tmem_deallocate(tmem, {s.columns}u);"
         case TmemLoad():
-            return f"ft_tmem_load_{_form(s)}(&{reg(s.target)}, {_address(s.source)});"
+            return f"ft_tmem_load_{_form(s)}(&{reg(s.target)}, {tmem_address(s.source)});"
         case TmemStore():
-            return f"ft_tmem_store_{_form(s)}({_address(s.target)}, &{reg(s.source)});"
+            return f"ft_tmem_store_{_form(s)}({tmem_address(s.target)}, &{reg(s.source)});"
         case TmemCopy():
             tile = f"smem + u32({total(s.source.byte_offset)}), {s.leading}u, {s.stride}u"
-            return f"ft_tmem_copy_128x{8 * s.row_bytes}b({_address(s.target)}, {tile});"
+            return f"ft_tmem_copy_128x{8 * s.row_bytes}b({tmem_address(s.target)}, {tile});"
         case TmemShift():
-            return f"ft_tmem_shift({_address(s.rows)});"
+            return f"ft_tmem_shift({tmem_address(s.rows)});"
         case TmemCommit():
             return f"ft_tmem_commit(smem + u32({total(s.barrier.byte_offset)}));"
         case Unpack():
@@ -68,8 +68,8 @@ def _form(s: TmemLoad | TmemStore) -> str:
     return f"{s.pattern}_x{s.repeats}{half}"
 
 
-def _address(place: Tmem) -> str:
-    """Lane in bits 31:16, column in bits 15:0 (PTX ISA, tensor memory addressing)."""
+def tmem_address(place: Tmem) -> str:
+    """A place in an allocation: lane in bits 31:16, column in bits 15:0 (PTX ISA, tensor memory addressing)."""
     lane = [f"(u32({total(place.lane)}) << 16)"] if place.lane != const(0) else []
     column = [f"u32({total(place.column)})"] if place.column != const(0) else []
     return " + ".join(["tmem", *lane, *column])

@@ -40,9 +40,10 @@ class Fragment:
 
 
 def fragments(facts: Facts, product: MmaProduct) -> Iterator[tuple[str, Fragment]]:
-    """By the tensor that is held: the instruction's result, and its operands where lanes hold these."""
+    """By the tensor that is held: the instruction's result, and its operands where lanes hold these. What lies in
+    tensor memory no lane of a warp holds: `tmem_picture` draws it."""
     found, made = product.coordinates, product.instruction
-    if found is None or made is None:
+    if found is None or made is None or product.unit is MmaUnit.TCGEN05:
         return
     t = facts.sf.tensor(product.tensor)
     thread = found.at(var(Var("tx", facts.indexing.nest.block()[0])))
@@ -62,7 +63,7 @@ def fragments(facts: Facts, product: MmaProduct) -> Iterator[tuple[str, Fragment
             warps,
         ),
     )
-    if product.unit is MmaUnit.MMA_SYNC:
+    if product.unit is MmaUnit.MMA_SYNC or product.holds_rows:
         yield from _held(facts, product, found)
 
 

@@ -24,13 +24,18 @@ def _words(facts: Facts, product: MmaProduct) -> Iterator[str]:
     if made is None:
         yield f"{t.name}: no instruction has rows, columns and registers as its Mma axes have them"
         return
-    who = "a group of 4 warps" if product.unit is MmaUnit.WGMMA else "a warp"
-    yield f"{t.name}: {made}, {who} at a time, {counted(made.held, 'number')} of the result in a thread"
+    if product.unit is MmaUnit.TCGEN05:
+        yield f"{t.name}: {made}, asked for by one thread; a row of the result in a lane of tensor memory"
+    else:
+        who = "a group of 4 warps" if product.unit is MmaUnit.WGMMA else "a warp"
+        yield f"{t.name}: {made}, {who} at a time, {counted(made.held, 'number')} of the result in a thread"
     for name, what, side in zip(product.operands, ("rows", "columns"), (product.rows, product.columns), strict=True):
         yield f"  {what} of {name}, {_operand(facts, name, side)}"
     if product.unit is MmaUnit.WGMMA:
         late = counted(t.in_flight, "group") if t.in_flight else "none"
         yield f"  under way when the next stage is waited for: {late}"
+    elif product.unit is MmaUnit.TCGEN05:
+        yield f"  places of results: {1 + t.in_flight}, of {made.n} columns each"
 
 
 def _operand(facts: Facts, name: str, side: object) -> str:

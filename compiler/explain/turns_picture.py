@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.analysis.facts import Facts
+from compiler.analysis.mma.instructions import MmaUnit
 from compiler.analysis.mma.product import MmaProduct
 from compiler.explain.names import counted
 from compiler.explain.svg import FAINT, legend, line, picture, rect, text, text_width
@@ -30,7 +31,8 @@ _GROUPS = (ParallelType.TIDY, ParallelType.TIDZ)
 @dataclass(frozen=True, slots=True)
 class Ring:
     """What a block does of some tiles: `turns` of each through `stages`, products of `late` turns under way. `groups`
-    that multiply: each a tile of its own in turns, or, `is_shared`, one tile together."""
+    that multiply: each a tile of its own in turns, or, `is_shared`, one tile together. `places` of results in tensor
+    memory, which one thread asks for and the others read; 0 of results in registers."""
 
     turns: int
     stages: int
@@ -39,6 +41,12 @@ class Ring:
     is_shared: bool
     tiles: int
     cut: int = 0
+    places: int = 0
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The roles, from above."""
+        return ("loads", "products", "reads") if self.places else ("loads", *(f"group {n}" for n in range(self.groups)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,8 @@ def ring_of(facts: Facts, product: MmaProduct) -> Ring | None:
     tiles = prod(apart) if apart else 2 if stays else 1
     turns = _drawn(t.loop[at].extent, min(stages))
     left_out = t.loop[at].extent - turns
+    if product.unit is MmaUnit.TCGEN05:
+        return Ring(turns, min(stages), 0, 1, True, 1 + tiles if stays else 1, left_out, 1 + t.in_flight)
     return Ring(turns, min(stages), t.in_flight, prod(apart or together), not apart, tiles, left_out)
 
 
@@ -82,9 +92,10 @@ def spans(ring: Ring) -> list[RoleSpan]:
     found: list[RoleSpan] = []
     free = [0] * ring.stages
     loaded = multiplied = 0
-    busy = [0] * ring.groups
+    busy = [0] * (ring.places or ring.groups)
+    read = 0
     for tile in range(ring.tiles):
-        group = 0 if ring.is_shared else tile % ring.groups
+        group = tile % ring.places if ring.places else 0 if ring.is_shared else tile % ring.groups
         ends: list[int] = []
         for turn in range(ring.turns):
             number = tile * ring.turns + turn
@@ -100,6 +111,11 @@ def spans(ring: Ring) -> list[RoleSpan]:
                 free[(number - ring.late) % ring.stages] = multiplied
         for late in range(min(ring.late, ring.turns)):
             free[(tile * ring.turns + ring.turns - 1 - late) % ring.stages] = multiplied
+        if ring.places:
+            busy[group] = max(multiplied, read) + _END_STEPS
+            read = busy[group]
+            found.append(RoleSpan("reads", read - _END_STEPS, read, None, "end"))
+            continue
         busy[group] = multiplied + _END_STEPS
         found += [RoleSpan(row, multiplied, busy[group], None, "end") for row in _rows(ring, group)]
         if ring.is_shared:
@@ -108,13 +124,15 @@ def spans(ring: Ring) -> list[RoleSpan]:
 
 
 def _rows(ring: Ring, group: int) -> tuple[str, ...]:
+    if ring.places:
+        return ("products",)
     return tuple(f"group {n}" for n in range(ring.groups)) if ring.is_shared else (f"group {group}",)
 
 
 def turns_picture(ring: Ring, title: str) -> str:
     """An SVG: a row a role, a step a column."""
     found = spans(ring)
-    rows = ["loads", *(f"group {n}" for n in range(ring.groups))]
+    rows = ring.rows
     left, last = 92.0, max(span.end for span in found)
     right, bottom = left + last * _STEP, _TOP + len(rows) * _ROW
     shapes = [text(_EDGE, 28, title, size=15, bold=True)]
@@ -148,5 +166,7 @@ def _notes(ring: Ring) -> Iterator[str]:
         yield f"{counted(ring.late, 'turn')} of products may be under way: a stage is free so much later."
     if ring.cut:
         yield f"{ring.cut} more turns of each tile are left out."
+    if ring.places:
+        yield f"One thread asks for products; the others read them from {counted(ring.places, 'place')} in turn."
     if not ring.is_shared:
         yield "Each group has a tile of its own; one multiplies while the other stores."

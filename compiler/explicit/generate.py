@@ -112,6 +112,8 @@ def generate_explicit(document: Mapping[str, Any], arch: Arch | None = None) -> 
     if broken:
         raise Unsupported("; ".join(map(str, broken)), "Change the schedule there.")
     kernel = lower_facts(schedule)
+    if kernel.scratch:
+        raise Unsupported("a sum that blocks of an explicit schedule hand on", "Sum over threads or a cluster.")
     return GeneratedExplicit(verdict.name, document, chosen, bound(done.sf).fusion, schedule.sf, kernel, emit(kernel))
 
 

@@ -266,7 +266,9 @@ class TensorOp(_Operands):
         return tuple(x for x in self.inputs if isinstance(x, str))
 
 
-def unscheduled_like(t: TensorView, name: str, memory: MemoryType) -> TensorView:
-    """A tensor of the same dtype and logical axes, which are named after it, with no schedule."""
-    logical = tuple(IterDomain(f"{name}.{d}", a.extent, a.kind) for d, a in enumerate(t.logical))
+def unscheduled_like(t: TensorView, name: str, memory: MemoryType, *, is_copy: bool = False) -> TensorView:
+    """A tensor of the same dtype and logical axes, which are named after it, with no schedule. `is_copy`: of the
+    elements, so that it has no axis that they are summed along."""
+    axes = [a for a in t.logical if not (is_copy and a.is_reduction)]
+    logical = tuple(IterDomain(f"{name}.{d}", a.extent, a.kind) for d, a in enumerate(axes))
     return TensorView(name, t.dtype, memory, logical, logical, (ParallelType.SERIAL,) * len(logical), end=t.end)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from compiler.analysis.id.conditions import kept, settled
 from compiler.analysis.memory.smem_bytes import allocated_loop_axes
+from compiler.analysis.mma.product import is_by_mma
 from compiler.copies.instruction import joined
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
@@ -22,13 +23,14 @@ def copies_join_the_memories_of_their_instruction(s: Schedule) -> Iterator[Viola
     shared memory to registers and stmatrix back, tensor-memory stores and loads between registers and tensor memory,
     tiles from shared to tensor memory, and shifts inside it; each only copies; a multicast, and what brings an operand
     of a contraction, repeats what it copies along a broadcast. Any other operator reads and writes everything but
-    tensor memory. (PTX ISA, cp.async.bulk, cp.async, ldmatrix, stmatrix, tcgen05)"""
+    tensor memory, where instructions of tensor cores leave products. (PTX ISA, cp.async.bulk, cp.async, ldmatrix,
+    stmatrix, tcgen05)"""
     for op in s.sf.ops:
         rule, where = "copies_join_the_memories_of_their_instruction", f"{op.output} (via {op.via})"
         memories = [s.sf.tensor(name).memory for name in op.tensor_inputs]
         target = s.sf.tensor(op.output).memory
         if op.via is CopyVia.PLAIN:
-            if _T in (target, *memories):
+            if _T in (*memories, *(() if is_by_mma(s.sf.tensor(op.output)) else (target,))):
                 yield Violation(
                     rule,
                     f"{op.output} ({op.kind})",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from compiler.analysis.loops.grid_fold import PARTS, is_over_grid
 from compiler.errors import Violation
-from compiler.ir.iter_domain import ParallelType
-from compiler.ir.ops import REDUCTIONS
+from compiler.ir.domain import computed_from
+from compiler.ir.iter_domain import MemoryType, ParallelType
+from compiler.ir.ops import CONTRACTIONS, REDUCTIONS
 from compiler.legality.rules import Schedule, structure_rule
 
 _BLOCKS = (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ)
@@ -15,10 +17,13 @@ _WHOLE = (ParallelType.VECTORIZE, ParallelType.BULK)
 
 @structure_rule
 def folded_axes_stay_in_a_cluster(s: Schedule) -> Iterator[Violation]:
-    """Blocks of different clusters have no memory that one kernel may hand a partial result over in: a sum over the
-    grid needs a second launch (CUDA guide, thread hierarchy)."""
+    """Blocks of different clusters have no memory of their own in common: a sum over the grid needs a second launch
+    (CUDA guide, thread hierarchy), but for products, whose blocks along y hand on what is summed, one after the other,
+    in scratch memory."""
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
+        if op.kind in CONTRACTIONS and t.memory is MemoryType.LOCAL and is_over_grid(t):
+            continue
         for i, (axis, type_) in enumerate(zip(t.loop, t.types, strict=True)):
             if axis.is_reduction and axis.extent > 1 and type_ in _BLOCKS:
                 yield Violation(
@@ -27,6 +32,57 @@ def folded_axes_stay_in_a_cluster(s: Schedule) -> Iterator[Violation]:
                     type_.value,
                     "a loop, a thread dimension or Cluster",
                     "Fold over threads or a cluster, or split the reduction into two launches.",
+                )
+
+
+@structure_rule
+def what_is_summed_over_the_grid_ends_the_kernel(s: Schedule) -> Iterator[Violation]:
+    """Blocks that hand their sum on end there: the last one's alone makes what comes of it. Every output comes of the
+    sum, of which a kernel has one, nothing behind it is on the blocks of its parts, and the copy engine brings nothing
+    beside it, which blocks that end early would not wait for."""
+    names = [op.output for op in s.sf.ops if op.kind in CONTRACTIONS and is_over_grid(s.sf.tensor(op.output))]
+    if not names:
+        return
+    name, *others = names
+    after = computed_from(s.sf.ops, name) - {name}
+    before = {x for op in s.sf.ops if name in computed_from(s.sf.ops, op.output) for x in (op.output,)}
+    found = [
+        *((x, "a second sum") for x in others),
+        *((x, "an output beside it") for x in s.sf.outputs if x not in after),
+        *((x, f"behind it on {PARTS}") for x in sorted(after) if PARTS in s.sf.tensor(x).types),
+        *(
+            (op.output, f"by {op.via}, beside it")
+            for op in s.sf.ops
+            if op.via.is_bulk and op.output not in before | after
+        ),
+    ]
+    for where, what in found:
+        yield Violation(
+            "what_is_summed_over_the_grid_ends_the_kernel",
+            f"{where}, {name} summed over {PARTS}",
+            what,
+            "one sum, and all else made of it",
+            "Split the sum in two launches, or leave the other out of this kernel.",
+        )
+
+
+@structure_rule
+def parts_of_a_sum_are_taken_by_whole_blocks(s: Schedule) -> Iterator[Violation]:
+    """All threads that compute hand a tile's sum on together, and meet once: groups with tiles of their own would wait
+    for each other's turns (PTX ISA, barrier)."""
+    for op in s.sf.ops:
+        t = s.sf.tensor(op.output)
+        if op.kind not in CONTRACTIONS or not is_over_grid(t):
+            continue
+        outside = zip(t.loop[: t.types.index(PARTS)], t.types, strict=False)
+        for i, (axis, type_) in enumerate(outside):
+            if type_.is_thread and axis.extent > 1:
+                yield Violation(
+                    "parts_of_a_sum_are_taken_by_whole_blocks",
+                    f"{t.name}: axis {i}",
+                    f"{type_} around the sum",
+                    "threads that have parts of one tile",
+                    "Inline less deeply, or do not cut the sum over blocks.",
                 )
 
 

@@ -16,7 +16,7 @@ from compiler.ir.tensor import BufferKind, TensorView
 from compiler.legality.rules import Schedule, structure_rule
 from compiler.schedule.matching import match_axes
 
-_GLOBAL, _SHARED, _LOCAL = MemoryType.GLOBAL, MemoryType.SHARED, MemoryType.LOCAL
+_GLOBAL, _SHARED, _LOCAL, _TENSOR = MemoryType.GLOBAL, MemoryType.SHARED, MemoryType.LOCAL, MemoryType.TENSOR
 
 
 @structure_rule
@@ -40,13 +40,14 @@ def copies_join_memories_that_an_instruction_joins(s: Schedule) -> Iterator[Viol
 
 @structure_rule
 def pointwise_operands_and_results_are_registers(s: Schedule) -> Iterator[Violation]:
-    """Arithmetic reads and writes registers; everything else is a copy. Tensor cores read shared memory too."""
+    """Arithmetic reads and writes registers; everything else is a copy. Tensor cores read shared memory too, and leave
+    products in tensor memory."""
     for op in s.sf.ops:
         if op.kind in MOVES:
             continue
         by_mma = is_by_mma(s.sf.tensor(op.output))
         for name in (*op.tensor_inputs, op.output):
-            if by_mma and s.sf.tensor(name).memory is _SHARED:
+            if by_mma and s.sf.tensor(name).memory is (_TENSOR if name == op.output else _SHARED):
                 continue
             if s.sf.tensor(name).memory is not _LOCAL:
                 yield Violation(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compiler.analysis.facts import Facts
+from compiler.analysis.loops.grid_fold import GridFold
 from compiler.analysis.memory.allocation import layout_of
 from compiler.copies.instruction import Path, instruction_of
 from compiler.errors import Unsupported
@@ -15,6 +16,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.effects import NodeEffects, has_loads, ops_of
+from compiler.lower.grid_fold import goes_on, taken
 from compiler.lower.group_sync import apart_by_groups, meeting
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
@@ -23,10 +25,12 @@ from compiler.lower.mbarriers import Mbarriers
 from compiler.lower.mma import drained, freed_late, grouped, in_flight, is_asynchronous, is_group
 from compiler.lower.nest import (
     AsyncLoads,
+    FoldPart,
     FoldStep,
     Leaf,
     Nested,
     Node,
+    TensorProducts,
     build_nest,
     declaration_depth,
     is_specialized,
@@ -51,13 +55,16 @@ from compiler.lower.sync_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.tensor_memory import address, allocated, by_tensor_cores, declared_words, freed, landed, warps
+from compiler.lower.tensor_memory import address, allocated, by_tensor_cores, declared_words, freed, waits, warps
+from compiler.lower.tensor_products import asked_for, has_been_read, last_load, there
 from compiler.lower.thread_predicates import issuing_threads
-from compiler.lower.tmem_ir import TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
-from compiler.lower.tmem_sync import TmemHazards, TmemNeeds
+from compiler.lower.tmem_ir import TmemCommit, TmemFenceAfter, TmemFenceBefore
+from compiler.lower.tmem_sync import NO_EFFECTS, TmemHazards
 from compiler.lower.traversal import map_exprs
 from compiler.lower.turns import turns_of
-from compiler.lower.warp_specialized import meets_in_turns, parts_of, readers
+from compiler.lower.warp_specialized import are_asked_for, meets_in_turns, parts_of, readers
+
+OwnWork = Callable[[Node, Scope], list[Stmt] | None]
 
 
 def kernel_body(facts: Facts) -> tuple[Stmt, ...]:
@@ -89,10 +96,11 @@ class _Lowering:
             body.append(self.wait_stores())
         has_tensor_memory = self.facts.tmem_placement.columns > 0
         if has_tensor_memory:
-            body += self.wait_tensor_memory(hazards.tmem.at_end())
+            body += waits(self.facts, hazards.tmem.at_end())
             body += freed(self.facts, tuple(body))
         if (parts := parts_of(self.facts)) is not None:
-            body = parts.joined(tuple(body), tuple(self.loads(nodes, Scope())))
+            load, ask = (tuple(self.by_others(nodes, Scope(), own)) for own in (self.loaded, self.asked))
+            body = parts.joined(tuple(body), load, ask)
         if self.barriers.tells_blocks:  # which write to its memory, and arrive at its barriers, until they are done
             body = [ClusterWait(), *body, ClusterArrive(releases=True), ClusterWait()]
         out: list[Stmt] = []
@@ -126,12 +134,18 @@ class _Lowering:
         """
         out: list[Stmt] = []
         last = [(self.last_reader(nodes, loads), loads) for loads in used_up or ()]
+        handed: tuple[GridFold, int] | None = None
         for number, node in enumerate(nodes):
             effects = self.effects.of(node)
             inside = self.met_inside(node, scope, hazards)
             before = Hazards(tmem=hazards.tmem) if inside is not None else hazards
             needs = self.needs(before, effects)
             out += self.meet(needs, scope, node)
+            if isinstance(node, FoldStep) and node.part is FoldPart.GRID:
+                fold = self.facts.grid_folds[node.tensor]
+                out.append(taken(fold))
+                handed = fold, len(out)
+                continue
             hazards = before.after(effects, needs)
             if isinstance(node, Nested) and inside is not None:
                 hazards = hazards | self.left_open(node.body, inside)
@@ -144,6 +158,17 @@ class _Lowering:
                     if not late
                     else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
                 )
+            for products in nodes:
+                if isinstance(products, TensorProducts) and number == last_load(
+                    self.facts, self.effects, nodes, products
+                ):
+                    arrived = hazards.tmem.at_end()
+                    out += waits(self.facts, arrived)
+                    hazards = replace(hazards, tmem=hazards.tmem.after(NO_EFFECTS, arrived))
+                    out += has_been_read(self.facts, self.barriers, products, scope.count(scope.depth))
+        if handed is not None:
+            fold, at = handed
+            out[at:] = [goes_on(fold, out[at:])]
         return out, hazards
 
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:
@@ -211,6 +236,8 @@ class _Lowering:
                 return self.issue_ahead(node, scope, fence_loads=fence_loads)
             case Nested():
                 return self.loop(node, scope, inside, fence_loads=fence_loads)
+            case TensorProducts():
+                return there(self.barriers, node, scope.count(scope.depth))
             case FoldStep():
                 return list(lower_fold(self.facts, node, self.barriers.exchange(node, scope)))
 
@@ -386,27 +413,42 @@ class _Lowering:
         freed = self.barriers.of_stage(node, turns_of(self.facts, t, scope.loops), freed=True)
         who = readers(self.facts, t)
         users = (op.output for name in node.tensors for op in self.facts.sf.consumers(name))
+        if are_asked_for(self.facts, node.tensors):
+            return [TmemCommit(freed)]
         by_mma = who.are_warps and all(is_asynchronous(self.facts, user) for user in users)
         arrival = Arrive(freed, of_warp=who.are_warps, by_mma=by_mma, blocks=self.barriers.blocks_of(node))
         takes_turns = any(f"k{n}" in (v.name for v, _ in scope.loops) for n in self.barriers.orders)
         meeting = [Sync()] if not takes_turns and meets_in_turns(node.stages, who.groups) else []
         return [*([self.wait_stores()] if stored else []), arrival, *meeting]
 
-    def loads(self, nodes: tuple[Node, ...], scope: Scope) -> list[Stmt]:
-        """What warps of their own load, in the loops in which the others use it."""
+    def by_others(self, nodes: tuple[Node, ...], scope: Scope, own: OwnWork) -> list[Stmt]:
+        """What warps do that do not compute, in the loops in which others use it: `own` of a piece, if it has it."""
         out: list[Stmt] = []
         for node in nodes:
-            match node:
-                case Nested() if has_loads(node):
-                    variable = Var(f"k{node.group}", node.extent)
-                    trip, implied = self.trip(node, variable, scope)
-                    inside = self.loads(node.body, scope.enter(variable, trip, node.unroll, implied))
-                    out += [Loop(variable, trip, node.unroll, tuple(inside))] if inside else []
-                case AsyncLoads() if self.is_specialized(node):
-                    out += self.filled(node, scope, scope.count(scope.depth))
-                case _:
-                    pass
+            if (found := own(node, scope)) is not None:
+                out += found
+            elif isinstance(node, TensorProducts):
+                out += self.by_others(node.body, scope, own)
+            elif isinstance(node, Nested) and has_loads(node):
+                variable = Var(f"k{node.group}", node.extent)
+                trip, implied = self.trip(node, variable, scope)
+                inside = self.by_others(node.body, scope.enter(variable, trip, node.unroll, implied), own)
+                out += [Loop(variable, trip, node.unroll, tuple(inside))] if inside else []
         return out
+
+    def loaded(self, node: Node, scope: Scope) -> list[Stmt] | None:
+        """What a warp of its own loads."""
+        if not isinstance(node, AsyncLoads) or not self.is_specialized(node):
+            return None
+        return list(self.filled(node, scope, scope.count(scope.depth)))
+
+    def asked(self, node: Node, scope: Scope) -> list[Stmt] | None:
+        """What a thread of its own asks for: products in tensor memory."""
+        if not isinstance(node, TensorProducts):
+            return None
+        stages = [loads for loads in node.body if isinstance(loads, AsyncLoads)]
+        products, _ = self.body(node.body, scope.elect(), Hazards(), stages)
+        return asked_for(self.barriers, node, scope.count(scope.depth), products)
 
     def meet(self, needs: Needs, scope: Scope, node: Node) -> list[Stmt]:
         """What must come before `node`."""
@@ -422,7 +464,7 @@ class _Lowering:
             out.append(FenceAsync())
         if needs.blocks:
             out.append(ClusterWait())
-        out += self.wait_tensor_memory(needs.tmem)
+        out += waits(self.facts, needs.tmem)
         if needs.tmem.fence_before:
             out.append(TmemFenceBefore())
         if needs.sync:
@@ -437,14 +479,6 @@ class _Lowering:
             waited.add(first)
             here = turns_of(self.facts, self.facts.sf.tensor(name), scope.loops)
             out.append(WaitBarrier(self.barriers.of_stage(node, here), (here // node.stages) % 2))
-        return out
-
-    def wait_tensor_memory(self, needs: TmemNeeds) -> list[Stmt]:
-        """Waits of this warp for its own stores and loads; what uses the registers that were loaded stays behind."""
-        out: list[Stmt] = [WaitTmemStores()] if needs.wait_stores else []
-        if needs.wait_loads:
-            arrived = (self.facts.sf.tensor(name) for name in sorted(needs.landed))
-            out += [WaitTmemLoads(), *(s for t in arrived for s in landed(t))]
         return out
 
     def declarations(self, node: Node, scope: Scope) -> list[Stmt]:

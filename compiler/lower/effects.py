@@ -9,8 +9,7 @@ from compiler.analysis.facts import Facts
 from compiler.analysis.sync.own_elements import is_own
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia, TensorOp
-from compiler.lower.mma import is_asynchronous
-from compiler.lower.nest import AsyncLoads, FoldStep, Leaf, Nested, Node
+from compiler.lower.nest import AsyncLoads, FoldStep, Leaf, Nested, Node, TensorProducts
 from compiler.lower.reduce import fold_effects
 from compiler.lower.sync import NOTHING, Effects
 from compiler.lower.tensor_memory import loads_in_order
@@ -39,6 +38,8 @@ class NodeEffects:
                 return own if tmem is NO_EFFECTS else replace(own, tmem=tmem)
             case FoldStep():
                 return fold_effects(self.facts, node)
+            case TensorProducts():
+                return NOTHING  # of the threads that compute: they wait for the barrier of what is made
             case Nested() | AsyncLoads():
                 total = NOTHING
                 for child in node.body:
@@ -63,7 +64,7 @@ class NodeEffects:
         target = frozenset({op.output}) if self.facts.sf.tensor(op.output).memory is MemoryType.SHARED else frozenset()
         if not shared and not target:
             return NOTHING
-        if op.via is CopyVia.CP_TMEM or is_asynchronous(self.facts, op.output):
+        if op.via is CopyVia.CP_TMEM or (op.output in self.facts.products and shared):
             return Effects(tiles=shared)
         if op.via.is_bulk:
             return Effects(bulk_stores=shared, bulk_loads=target, sent=target if op.multicasts else frozenset())
@@ -102,7 +103,7 @@ def has_loads(node: Node) -> bool:
     """Whether bulk loads, or tiles of tensor memory, are issued inside: what counts their phases must not depend on a
     trip count."""
     match node:
-        case AsyncLoads():
+        case AsyncLoads() | TensorProducts():
             return True
         case Nested():
             return any(map(has_loads, node.body))
@@ -119,5 +120,5 @@ def ops_of(node: Node) -> list[str]:
             return [node.op.output]
         case FoldStep():
             return []
-        case Nested() | AsyncLoads():
+        case Nested() | AsyncLoads() | TensorProducts():
             return [name for child in node.body for name in ops_of(child)]

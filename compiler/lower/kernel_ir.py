@@ -12,6 +12,7 @@ from compiler.ir.expr import Expr, Var, const
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
+from compiler.lower.grid_ir import GridStmt, ScratchPointer
 from compiler.lower.mma_ir import MmaStmt
 from compiler.lower.operands import (
     Barrier,
@@ -449,13 +450,14 @@ Stmt = (
     | WaitStores
     | TmemStmt
     | MmaStmt
+    | GridStmt
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One kernel: pointers, tensor maps and numbers, its parameters in that order; launch shape, dynamic shared memory,
-    statements.
+    """One kernel: pointers, tensor maps, numbers and scratch memory, its parameters in this order; launch shape,
+    dynamic shared memory, statements.
 
     `cluster`: blocks of a cluster, neighbours in x; `grid` counts all blocks. `tmem_columns`: of tensor memory, that a
     block allocates.
@@ -474,6 +476,7 @@ class Kernel:
     tmem_columns: int = 0
     numbers: tuple[NumberParameter, ...] = ()
     table: ListTable | None = None
+    scratch: tuple[ScratchPointer, ...] = ()
 
     @property
     def threads(self) -> int:

@@ -16,6 +16,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import CONTRACTIONS, MOVES, RANDOM, REDUCTIONS, SCANS, MathGrade, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp, TensorView
 from compiler.ir.views import at, row_variable
+from compiler.lower.accumulators import columns_of_turn, lower_tensor_product
 from compiler.lower.cut_vectors import cut_by_several, cut_store
 from compiler.lower.kernel_ir import (
     BulkLoad,
@@ -112,7 +113,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             copy = inside_shared(facts, op, _copy_async(facts, op, t, scope), _open_bounds(facts, t, scope))
             return (by_storing_threads(facts, t, copy),)
         case CopyInstruction(path=Path.ST_TMEM | Path.LD_TMEM):
-            return lower_tmem_copy(facts, op)
+            first = columns_of_turn(facts, op.tensor_inputs[0], scope.loops)
+            return lower_tmem_copy(facts, op, first)
         case _:
             pass
     if op.kind is OpKind.CAST and t.vector_axis is not None and not t.vector_axis.is_broadcast:
@@ -140,6 +142,8 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
         turn, source = scope.count(scope.depth), _read(facts, op, op.tensor_inputs[0])
         return lower_scan(facts, facts.scans[t.name], _write(facts, t), source, turn)
     if op.output in facts.products:
+        if t.memory is MemoryType.TENSOR:
+            return (lower_tensor_product(facts, op, lambda x, at: _shared(facts, x, at, scope), scope.loops),)
         loops = tuple(v for v, _ in scope.loops)
         return (lower_product(facts, op, lambda x, at: _shared(facts, x, at, scope), loops),)
     if op.kind in CONTRACTIONS:

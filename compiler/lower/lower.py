@@ -8,6 +8,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, every_part
 from compiler.ir.fusion import Fusion, Scalar
 from compiler.lower.body import kernel_body
+from compiler.lower.grid_fold import scratch_of
 from compiler.lower.kernel_ir import Compute, Kernel, Stmt, TmaLoad, TmaStore
 from compiler.lower.leaves import map_name
 from compiler.lower.operands import NumberParameter, Pointer, TensorMap
@@ -80,6 +81,7 @@ def lower_facts(facts: Facts) -> Kernel:
         cluster=facts.indexing.nest.cluster,
         tmem_columns=facts.tmem_placement.columns,
         numbers=_numbers(sf.fusion, body) if sf.fusion.scalars else (),
+        scratch=scratch_of(facts),
     )
 
 

@@ -12,12 +12,12 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr
 from compiler.ir.tensor import CopyVia
 from compiler.lower.leaves import Scope
-from compiler.lower.nest import AsyncLoads, FoldPart, FoldStep, Leaf, Nested, Node
+from compiler.lower.nest import AsyncLoads, FoldPart, FoldStep, Leaf, Nested, Node, TensorProducts
 from compiler.lower.operands import Barrier
 from compiler.lower.reduce import Exchange
 from compiler.lower.sync_ir import InitBarriers
 from compiler.lower.thread_predicates import issuers
-from compiler.lower.warp_specialized import readers
+from compiler.lower.warp_specialized import are_asked_for, readers
 
 
 @dataclass
@@ -33,6 +33,8 @@ class Mbarriers:
     """Tensor in tensor memory that the tensor cores fill -> the number of its barrier."""
     orders: dict[int, int] = field(default_factory=dict)
     """Loop in whose turns groups of threads use rings -> the number of the barrier of the first group."""
+    products: dict[str, int] = field(default_factory=dict)
+    """Product in tensor memory that one thread asks for -> the number of the first barrier of its places."""
     arrivals: list[int] = field(default_factory=list)
     """Threads that arrive at each barrier."""
 
@@ -48,12 +50,19 @@ class Mbarriers:
                     self.ring |= dict.fromkeys(node.tensors, (node, self.count))
                     t = self.facts.sf.tensor(node.tensors[0])
                     self.arrivals += [issuers(self.facts, t)] * node.stages
-                    freed = readers(self.facts, t).arrivals * self.blocks_of(node)
+                    by_commit = are_asked_for(self.facts, node.tensors)
+                    freed = (1 if by_commit else readers(self.facts, t).arrivals) * self.blocks_of(node)
                     self.arrivals += [freed] * node.stages if node.frees else []
                 case Nested():
                     if node.group in self.facts.indexing.nest.in_turns:
                         self.orders[node.group] = self.count
                         self.arrivals += [self._warps_of_a_group(node)] * node.extent
+                    self.number(node.body)
+                case TensorProducts():
+                    self.products |= dict.fromkeys(node.tensors, self.count)
+                    self.arrivals += [1] * node.stages
+                    reading = readers(self.facts, self.facts.sf.tensor(node.tensors[0])).arrivals
+                    self.arrivals += [reading] * node.stages if node.is_reused else []
                     self.number(node.body)
                 case FoldStep() if node.part is FoldPart.CLUSTER_WRITE:
                     self.exchanges[node.tensor] = self.count
@@ -97,6 +106,11 @@ class Mbarriers:
         """That of the stage of a turn: it is filled, or, `freed`, read."""
         first = self.ring[node.tensors[0]][1] + (node.stages if freed else 0)
         return self.at(first, turn % node.stages, f"{'+'.join(node.tensors)}.{'free' if freed else 'filled'}")
+
+    def of_products(self, node: TensorProducts, turn: Expr, *, freed: bool = False) -> Barrier:
+        """That of the place of a turn in tensor memory: the products are there, or, `freed`, read."""
+        first = self.products[node.tensors[0]] + (node.stages if freed else 0)
+        return self.at(first, turn % node.stages, f"{'+'.join(node.tensors)}.{'read' if freed else 'made'}")
 
     def of_group(self, node: Nested, group: Expr) -> Barrier:
         """The barrier at which a group of threads waits for its turn."""

@@ -26,7 +26,7 @@ from compiler.lower.turns import Loops
 
 
 def is_asynchronous(facts: Facts, name: str) -> bool:
-    """Whether the tensor is made by instructions that go on while the threads do."""
+    """Whether the tensor is made in registers by instructions that go on while the threads do."""
     product = facts.products.get(name)
     return product is not None and product.unit is MmaUnit.WGMMA
 
@@ -39,8 +39,10 @@ def is_group(facts: Facts, node: Node, made: Iterable[str]) -> bool:
 
 def grouped(facts: Facts, made: Iterable[str], statements: Iterable[Stmt], pending: int) -> list[Stmt]:
     """A group with what goes around it; `pending` groups may be under way when the threads go on."""
-    held = [_held(facts, name) for name in dict.fromkeys(made)]
-    return [*held, MmaFence(), *statements, CommitMma(), WaitMma(pending), *held]
+    names = tuple(dict.fromkeys(made))
+    rows = dict.fromkeys(facts.products[name].operands[0] for name in names if facts.products[name].holds_rows)
+    results, operands = ([_held(facts, name) for name in of] for of in (names, rows))
+    return [*results, *operands, MmaFence(), *statements, CommitMma(), WaitMma(pending), *results, *operands]
 
 
 def freed_late(statements: Iterable[Stmt], turn: Var, late: int) -> Stmt:
@@ -78,22 +80,30 @@ def lower_product(facts: Facts, op: TensorOp, placed: Placed, loops: tuple[Var, 
     left, right = (facts.sf.tensor(name) for name in product.operands)
     match product.rows, product.columns:
         case OperandTile() as rows, OperandTile() as columns:
-            sides = _matrix(rows, placed(left, rows.start)), _matrix(columns, placed(right, columns.start))
-            return MmaAsync(product.instruction, target, *sides, _turns(facts, op, loops))
+            sides = matrix_place(rows, placed(left, rows.start)), matrix_place(columns, placed(right, columns.start))
+            return MmaAsync(product.instruction, target, *sides, turns_summed(facts, op, loops))
+        case OperandFragment() as rows, OperandTile() as columns:
+            held = Reg(left.name, left.dtype, rows.start)
+            tile = matrix_place(columns, placed(right, columns.start))
+            return MmaAsync(product.instruction, target, held, tile, turns_summed(facts, op, loops))
         case OperandFragment() as rows, OperandFragment() as columns:
-            held = Reg(left.name, left.dtype, rows.start), Reg(right.name, right.dtype, columns.start)
-            return Mma(product.instruction, target, *held)
+            pair = Reg(left.name, left.dtype, rows.start), Reg(right.name, right.dtype, columns.start)
+            return Mma(product.instruction, target, *pair)
         case _:
             raise AssertionError("legality refuses operands that no instruction reads")
 
 
-def _matrix(side: OperandTile, place: Shared) -> MatrixPlace:
+def matrix_place(side: OperandTile, place: Shared) -> MatrixPlace:
+    """The operand of an instruction that begins at `place`."""
     return MatrixPlace(place, side.leading, side.stride, side.span, side.is_transposed)
 
 
 def in_flight(facts: Facts, name: str, loops: Loops) -> int:
     """Groups of the instructions that make a tensor which may be under way when a turn of these loops ends: none where
-    the innermost of them is unrolled, or goes on to another result."""
+    the innermost of them is unrolled, or goes on to another result. Those of tensor memory have barriers of their own.
+    """
+    if not is_asynchronous(facts, name):
+        return 0
     innermost = loops[-1] if loops else None
     if innermost is None or innermost[1] or innermost[0].name not in _summed(facts, name):
         return 0
@@ -107,7 +117,7 @@ def _summed(facts: Facts, name: str) -> frozenset[str]:
     return frozenset(f"k{g}" for g in numbers)
 
 
-def _turns(facts: Facts, op: TensorOp, loops: tuple[Var, ...]) -> Expr:
+def turns_summed(facts: Facts, op: TensorOp, loops: tuple[Var, ...]) -> Expr:
     """0 in the first turn of the loops that the product sums along; the result is made there, and added to later."""
     summed, total = _summed(facts, op.output), const(0)
     for v in loops:

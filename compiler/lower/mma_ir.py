@@ -1,7 +1,7 @@
-"""Kernel IR of tensor cores: statements that are one instruction each (PTX ISA, wgmma, mma.sync).
+"""Kernel IR of tensor cores: statements that are one instruction each (PTX ISA, wgmma, mma.sync, tcgen05.mma).
 
-All threads of a warp group, or a warp, execute them together. Between `MmaFence` and `WaitMma` the registers of results
-belong to the instructions.
+All threads of a warp group, or a warp, execute them together; those whose result is in tensor memory, one thread.
+Between `MmaFence` and `WaitMma` the registers of results belong to the instructions.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from compiler.analysis.mma.instructions import Instruction
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr
-from compiler.lower.operands import Reg, Shared
+from compiler.lower.operands import Reg, Shared, Tmem
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixPlace:
     """An operand in shared memory, from `place` on: bytes of the descriptor's offsets and of its swizzle; whether the
-    rows, not k, lie side by side (PTX ISA, wgmma, "Matrix Descriptor Format")."""
+    rows, not k, lie side by side (PTX ISA, wgmma, "Matrix Descriptor Format"; tcgen05, "Shared memory descriptor")."""
 
     place: Shared
     leading: int
@@ -28,12 +28,12 @@ class MatrixPlace:
 
 @dataclass(frozen=True, slots=True)
 class MmaAsync:
-    """target = left @ right + target, or, where `adds` is 0, left @ right; under way until a `WaitMma` that covers it
-    (PTX ISA, wgmma.mma_async)."""
+    """target = left @ right + target, or, where `adds` is 0, left @ right; under way until a `WaitMma` that covers it.
+    The threads may hold `left` (PTX ISA, wgmma.mma_async)."""
 
     instruction: Instruction
     target: Reg
-    left: MatrixPlace
+    left: MatrixPlace | Reg
     right: MatrixPlace
     adds: Expr
 
@@ -76,4 +76,16 @@ class Mma:
     right: Reg
 
 
-MmaStmt = Mma | MmaAsync | MmaFence | CommitMma | WaitMma | HoldRegisters
+@dataclass(frozen=True, slots=True)
+class TensorMma:
+    """target = left @ right + target, or, where `adds` is 0, left @ right: one thread asks for it; under way until a
+    `TmemCommit` of that thread has arrived (PTX ISA, tcgen05.mma, enable-input-d)."""
+
+    instruction: Instruction
+    target: Tmem
+    left: MatrixPlace
+    right: MatrixPlace
+    adds: Expr
+
+
+MmaStmt = Mma | MmaAsync | MmaFence | CommitMma | WaitMma | HoldRegisters | TensorMma

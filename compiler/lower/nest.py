@@ -48,11 +48,23 @@ class AsyncLoads:
     by_copies: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TensorProducts:
+    """Products in tensor memory that one thread asks for, with the loads that bring what they multiply: `tensors`, in
+    `stages` places in turn. `is_reused`: a place has had others before, and a second barrier tells that they are read.
+    """
+
+    tensors: tuple[str, ...]
+    stages: int
+    is_reused: bool
+    body: tuple[Node, ...]
+
+
 class FoldPart(Enum):
     """The steps by which threads put a reduction together; between writing and reading partials stands a barrier.
 
     Of a maximum along with which sums are folded: SHIFT says what the first elements are measured from, RESCALE scales
-    the sums to the maximum of now, FINISH settles rows without a finite maximum.
+    the sums to the maximum of now, FINISH settles rows without a finite maximum. GRID: blocks hand on what they sum.
     """
 
     SHIFT = "shift"
@@ -64,6 +76,7 @@ class FoldPart(Enum):
     READ = "read"
     CLUSTER_WRITE = "cluster_write"
     CLUSTER_READ = "cluster_read"
+    GRID = "grid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +90,7 @@ class FoldStep:
 MOST_UNROLLED = 128
 """Turns of a serial loop over registers that are unrolled; the registers of a longer one are addressed in memory."""
 
-Node = Leaf | Nested | AsyncLoads | FoldStep
+Node = Leaf | Nested | AsyncLoads | TensorProducts | FoldStep
 
 _Item = tuple[TensorOp, tuple[int, ...]]
 
@@ -95,10 +108,11 @@ def declaration_depth(facts: Facts, t: TensorView) -> int:
     return facts.indexing.nest.depth(t)
 
 
-def _level(facts: Facts, items: list[_Item], depth: int, *, grouped: bool) -> tuple[Node, ...]:
+def _level(facts: Facts, items: list[_Item], depth: int, *, grouped: bool, asked: bool = False) -> tuple[Node, ...]:
     clusters: dict[tuple[str, object], list[_Item]] = {}
     for op, path in items:
-        clusters.setdefault(_key(facts, op, path, depth, grouped), []).append((op, path))
+        key = None if asked or grouped else _asked_for(facts, op, depth)
+        clusters.setdefault(key or _key(facts, op, path, depth, grouped), []).append((op, path))
     nodes: list[Node] = []
     open_folds: list[TensorOp] = []
     placed: set[str] = set()
@@ -118,7 +132,7 @@ def _level(facts: Facts, items: list[_Item], depth: int, *, grouped: bool) -> tu
         placed |= {op.output for op in ops}
         nodes += steps
         nodes.append(_node(facts, key, clusters[key], depth))
-        open_folds += [op for op in ops if op.output in facts.folds or op.output in facts.online]
+        open_folds += [op for op in ops if op.output in {*facts.folds, *facts.online, *facts.grid_folds}]
     return (*nodes, *_fold_steps(facts, open_folds, depth))
 
 
@@ -158,7 +172,22 @@ def _fold_steps(facts: Facts, ops: list[TensorOp], depth: int) -> list[FoldStep]
         *(FoldStep(f.tensor, FoldPart.CLUSTER_WRITE) for f in cluster),
         *(FoldStep(f.tensor, FoldPart.CLUSTER_READ) for f in cluster),
         *(FoldStep(name, FoldPart.FINISH) for name in online),
+        *(FoldStep(op.output, FoldPart.GRID) for op in ops if _is_handed_on(facts, op, depth)),
     ]
+
+
+def _is_handed_on(facts: Facts, op: TensorOp, depth: int) -> bool:
+    """Whether a sum over blocks ends in this body."""
+    return op.output in facts.grid_folds and declaration_depth(facts, facts.sf.tensor(op.output)) == depth
+
+
+def _asked_for(facts: Facts, op: TensorOp, depth: int) -> tuple[str, object] | None:
+    """The products in tensor memory that an operator is one of, or that it loads an operand of, where they begin."""
+    for group in facts.accumulators:
+        if op.output in group.operands.union(group.tensors):
+            begins = declaration_depth(facts, facts.sf.tensor(group.tensors[0]))
+            return ("asked", group) if begins == depth else None
+    return None
 
 
 def _key(facts: Facts, op: TensorOp, path: tuple[int, ...], depth: int, grouped: bool) -> tuple[str, object]:
@@ -220,6 +249,10 @@ def _node(facts: Facts, key: tuple[str, object], items: list[_Item], depth: int)
             assert t.circular is not None, "rings turn with circular buffers"
             body = _level(facts, items, depth, grouped=True)
             return AsyncLoads((t.name,), t.circular.stages, t.circular.prefetch, body, is_bulk=False)
+        case "asked":
+            made = next(g for g in facts.accumulators if g == key[1])
+            body = _level(facts, items, depth, grouped=False, asked=True)
+            return TensorProducts(made.tensors, made.stages, made.is_reused, body)
         case "loop":
             group = items[0][1][depth]
             tensors = (facts.sf.tensor(op.output) for op, _ in items)

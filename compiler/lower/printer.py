@@ -25,6 +25,7 @@ from compiler.ir.expr import Expr
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade
 from compiler.ir.tensor import CachePolicy
+from compiler.lower.grid_ir import AwaitTurn, PassTurn, ScratchLoad, ScratchPointer, ScratchStore
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -55,7 +56,17 @@ from compiler.lower.kernel_ir import (
     TmaLoad,
     TmaStore,
 )
-from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, MmaStmt, WaitMma
+from compiler.lower.mma_ir import (
+    CommitMma,
+    HoldRegisters,
+    MatrixPlace,
+    Mma,
+    MmaAsync,
+    MmaFence,
+    MmaStmt,
+    TensorMma,
+    WaitMma,
+)
 from compiler.lower.operands import Barrier, Less, ListTable, NumberParameter, Pointer, Reg, Shared, TensorMap, Tmem
 from compiler.lower.sync_ir import (
     AddBytes,
@@ -106,6 +117,7 @@ def kernel_ir_text(kernel: Kernel) -> str:
         head += f", at most {kernel.max_registers} registers a thread"
     parameters = [*map(_pointer, kernel.pointers), *map(_tensor_map, kernel.tensor_maps), *map(_number, kernel.numbers)]
     parameters += [_list_table(kernel.table)] if kernel.table is not None else []
+    parameters += map(_scratch, kernel.scratch)
     return "\n".join([head, *(f"  {p}" for p in parameters), "", statements_text(kernel.body)])
 
 
@@ -230,8 +242,16 @@ def _lines(s: Stmt) -> list[str]:
             return ["commit stores"]
         case WaitStores():
             return ["wait stores"]
-        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters():
+        case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [_by_tensor_cores(s)]
+        case AwaitTurn():
+            return [f"await {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
+        case PassTurn():
+            return [f"pass {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
+        case ScratchLoad():
+            return [f"load {_reg(s.target, s.width)} = {s.scratch}[{_range(s.offset, s.width)}]"]
+        case ScratchStore():
+            return [f"store {s.scratch}[{_range(s.offset, s.width)}] = {_reg(s.source, s.width)}"]
         case _:
             return [_on_tensor_memory(s)]
 
@@ -239,11 +259,15 @@ def _lines(s: Stmt) -> list[str]:
 def _by_tensor_cores(s: MmaStmt) -> str:
     match s:
         case MmaAsync():
-            product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
+            left = _reg(s.left, 1) if isinstance(s.left, Reg) else _matrix(s.left)
+            product = f"{left} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
             return f"mma {_reg(s.target, s.instruction.held)} = {product}, {s.instruction}"
         case Mma():
             left, right, target = (_reg(r, 1) for r in (s.left, s.right, s.target))
             return f"mma {target} = {left} @ {right} + itself, {s.instruction}"
+        case TensorMma():
+            product = f"{_matrix(s.left)} @ {_matrix(s.right)} + itself unless {_free(s.adds)} is 0"
+            return f"mma {_tmem(s.target)} = {product}, {s.instruction}"
         case MmaFence():
             return "mma fence"
         case CommitMma():
@@ -318,6 +342,10 @@ def _block(body: Iterable[Stmt]) -> list[str]:
 def _pointer(p: Pointer) -> str:
     alias = ", at the address of another" if p.is_alias else ""
     return f"{p.name}: {p.dtype} global, tensor {p.position}, {'written' if p.written else 'read'}{alias}"
+
+
+def _scratch(p: ScratchPointer) -> str:
+    return f"{p.name}: {p.dtype} scratch, {p.nbytes} bytes{', zeroed' if p.is_zeroed else ''}"
 
 
 def _tensor_map(m: TensorMap) -> str:

@@ -52,7 +52,7 @@ def fold_effects(facts: Facts, step: FoldStep) -> Effects:
     A sum that is folded along with a maximum is read with the partials of that.
     """
     none = frozenset[str]()
-    if step.part in (FoldPart.SHIFT, FoldPart.RESCALE, FoldPart.FINISH, FoldPart.WARP):
+    if step.part in (FoldPart.SHIFT, FoldPart.RESCALE, FoldPart.FINISH, FoldPart.WARP, FoldPart.GRID):
         return Effects()
     fold, online = facts.folds[step.tensor], facts.online.get(step.tensor)
     read = {step.tensor, online.maximum} if online is not None else {step.tensor}

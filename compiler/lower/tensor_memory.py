@@ -7,6 +7,7 @@ warp: where its first thread, its first register and the first turn of the loops
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.id.indexing import lane_variable, lanes_are_consecutive
@@ -41,8 +42,10 @@ from compiler.lower.tmem_ir import (
     TmemStore,
     Unpack,
     WaitTmemLoads,
+    WaitTmemStores,
 )
 from compiler.lower.tmem_meeting import meets_after_last_use
+from compiler.lower.tmem_sync import TmemNeeds
 
 # The allocation ------------------------------------------------------------------------------------------------------
 
@@ -85,9 +88,10 @@ def _by_first_warp(facts: Facts, statements: tuple[Stmt, ...]) -> tuple[Stmt, ..
 # Copies --------------------------------------------------------------------------------------------------------------
 
 
-def lower_tmem_copy(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
+def lower_tmem_copy(facts: Facts, op: TensorOp, first: Expr) -> tuple[Stmt, ...]:
     """The statements of a copy: the instruction, by the warps that have a part of it, and where its registers are not
-    the elements of a vector in order, the moves before or after it.
+    the elements of a vector in order, the moves before or after it. `first`: column of the place that is in turn, of a
+    tensor that has several.
 
     No bound of an index guards it: whole warps execute it, and places past an end are as good as others.
     """
@@ -99,6 +103,7 @@ def lower_tmem_copy(facts: Facts, op: TensorOp) -> tuple[Stmt, ...]:
     name = op.tensor_inputs[0] if is_store else t.name
     offset = facts.indexing.read_offset(op, name) if is_store else facts.indexing.write_offset(t)
     place = _place(facts, op, access)
+    place = replace(place, column=place.column + first)
     registers = Reg(name, t.dtype, _element(facts, t, access, offset, 0))
     if _is_direct(facts, t, access, offset, facts.sf.tensor(name)):
         if not is_store and _has_words(t):
@@ -144,6 +149,15 @@ def landed(t: TensorView) -> tuple[Stmt, ...]:
         Opaque(words.name, words.dtype, _word_count(t)),
         Unpack(elements, words, layout_of(t).elems * t.dtype.nbytes),
     )
+
+
+def waits(facts: Facts, needs: TmemNeeds) -> list[Stmt]:
+    """Waits of this warp for its own stores and loads; what uses the registers that were loaded stays behind."""
+    out: list[Stmt] = [WaitTmemStores()] if needs.wait_stores else []
+    if needs.wait_loads:
+        arrived = (facts.sf.tensor(name) for name in sorted(needs.landed))
+        out += [WaitTmemLoads(), *(s for t in arrived for s in landed(t))]
+    return out
 
 
 def _has_words(t: TensorView) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from compiler.analysis.facts import Facts
+from compiler.analysis.loops.grid_fold import PARTS
 from compiler.analysis.loops.loop_nest import BLOCK_VARS
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -30,10 +31,13 @@ _VARIABLES = {
 def storing_threads(facts: Facts, t: TensorView) -> tuple[Less, ...]:
     """Conditions under which a thread stores its part of `t`: index 0 of every dimension of the kernel that `t` lacks.
 
-    Blocks share global memory only: of a shared tensor every block stores its own.
+    Blocks share global memory only: of a shared tensor every block stores its own. Of blocks that hand a sum on, the
+    last one alone comes to the stores.
     """
     nest = facts.indexing.nest
-    kept = ((p, n) for p, n in nest.dims.items() if n > 1 and (p.is_thread or t.memory is MemoryType.GLOBAL))
+    handed = {PARTS} if facts.grid_folds else set[ParallelType]()
+    dims = ((p, n) for p, n in nest.dims.items() if n > 1 and p not in handed)
+    kept = ((p, n) for p, n in dims if p.is_thread or t.memory is MemoryType.GLOBAL)
     lacking = tuple(Less(_index(p, n), const(1)) for p, n in kept if nest.extent_on(t, p) is None)
     return (*lacking, *computing_threads(facts, t))
 

@@ -1,7 +1,8 @@
 """Warps that only load: a block with 128 threads more, which fill the stages that the others use.
 
     if (a thread that computes) { more registers; wait for the stage; compute; the stage is free } else { fewer
-    registers; the first thread: wait for the stage to be free; copy }
+    registers; the first thread: wait for the stage to be free; copy; the first of the second warp, where results are
+    in tensor memory: wait for the stage; ask for products, whose end frees the stage }
 
 (nvFuser, warp specialisation; PTX ISA, setmaxnreg, mbarrier.) Barriers of the block are those of the threads that
 compute. To make a circular buffer so: CircularBuffer(kind=WARP_SPECIALIZED, on=a thread dimension).
@@ -9,6 +10,7 @@ compute. To make a circular buffer so: CircularBuffer(kind=WARP_SPECIALIZED, on=
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import prod
 
@@ -41,8 +43,9 @@ class Parts:
         """The index of a thread of either part in a dimension."""
         return var(Var(BUILTIN[type_], self.block.launched[THREAD_DIMENSIONS.index(type_)]))
 
-    def joined(self, compute: tuple[Stmt, ...], load: tuple[Stmt, ...]) -> list[Stmt]:
-        """The body of the kernel. Raises Unsupported for more registers than a block can have."""
+    def joined(self, compute: tuple[Stmt, ...], load: tuple[Stmt, ...], ask: tuple[Stmt, ...]) -> list[Stmt]:
+        """The body of the kernel; `ask`: what the thread does that asks for products in tensor memory, the first of the
+        second warp that does not compute. Raises Unsupported for more registers than a block can have."""
         block = self.block
         others = (p for p, n in zip(THREAD_DIMENSIONS, block.extents, strict=True) if p is not block.on and n > 1)
         first = (
@@ -50,13 +53,29 @@ class Parts:
             *(Less(self.index(p), const(1)) for p in others),
         )
         compute = _of_part(compute, SyncPart(_PART, block.threads // self.groups, self.group))
-        load = (If(first, load),)
+        load = (If(first, load), If(self._of_second_warp(), ask)) if ask else (If(first, load),)
         if block.registers is not None:
             mean = self._mean(*block.registers)
             fewer, more = block.registers
             compute = (SetRegisters(more, True, mean), *compute) if more > mean else compute
             load = (SetRegisters(fewer, False, mean), *load) if fewer < mean else load
         return [If((Less(self.index(block.on), const(block.computing)),), compute, load)]
+
+    def _of_second_warp(self) -> tuple[Less, ...]:
+        """What holds for the first thread of the second warp of those that do not compute."""
+        on, block = self.block.on, self.block
+        x, first = ParallelType.TIDX, block.computing + (WARP_THREADS if on is ParallelType.TIDX else 0)
+        across = block.launched[0] - (block.computing if on is x else 0)
+        if across < 2 * WARP_THREADS:
+            raise Unsupported(
+                f"{across} threads along x that do not compute, and products in tensor memory,",
+                f"Compute with a multiple of {2 * WARP_THREADS} threads along x.",
+            )
+        place = {p: (first if p is on else WARP_THREADS if p is x else 0) for p in THREAD_DIMENSIONS}
+        extents = zip(THREAD_DIMENSIONS, block.launched, strict=True)
+        inside = [(p, self.index(p)) for p, n in extents if n > 1]
+        lower = [Less(const(place[p] - 1), at) for p, at in inside if place[p] and place[p] != block.computing]
+        return (*lower, *(Less(at, const(place[p] + 1)) for p, at in inside))
 
     def _mean(self, load: int, compute: int) -> int:
         """Registers of every thread at the start: enough for both parts together, since none are added later."""
@@ -109,6 +128,13 @@ def readers(facts: Facts, t: TensorView) -> Readers:
     if is_whole and inside % WARP_THREADS == 0:
         return Readers(threads // WARP_THREADS, True, groups)
     return Readers(threads, False, groups)
+
+
+def are_asked_for(facts: Facts, names: Iterable[str]) -> bool:
+    """Whether products in tensor memory alone read what loads bring: the thread that asks for them frees the stage."""
+    users = [op.output for name in names for op in facts.sf.consumers(name)]
+    made = {name for group in facts.accumulators for name in group.tensors}
+    return bool(users) and made.issuperset(users)
 
 
 def meets_in_turns(stages: int, groups: int) -> bool:

@@ -200,7 +200,8 @@ def _cache_input(sf: ScheduledFusion, step: steps.CacheInput) -> ScheduledFusion
                 placed = True
             op = replace(op, inputs=tuple(step.out if x == t.name else x for x in op.inputs))
         ops.append(op)
-    return replace(sf, tensors=(*sf.tensors, unscheduled_like(t, step.out, step.memory)), ops=tuple(ops))
+    made = unscheduled_like(t, step.out, step.memory, is_copy=True)
+    return replace(sf, tensors=(*sf.tensors, made), ops=tuple(ops))
 
 
 def _cache_output(sf: ScheduledFusion, step: steps.CacheOutput) -> ScheduledFusion:

@@ -10,10 +10,12 @@ from compiler.schedule.trace import ProgramTrace
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Temporary memory of `nbytes` bytes; `values` lie in it in turn, each from the start."""
+    """Temporary memory of `nbytes` bytes; `values` lie in it in turn, each from the start. `is_zeroed`: it is cleared
+    before each call."""
 
     nbytes: int
-    values: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    is_zeroed: bool = False
 
 
 def scratch_buffers(trace: ProgramTrace) -> tuple[Buffer, ...]:

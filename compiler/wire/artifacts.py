@@ -60,10 +60,11 @@ _EXPECTED: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 @dataclass(frozen=True)
 class Launched:
     """A kernel and where its tensors are: `places` has, for each of the kernel's own positions, that of an input, an
-    output or, beyond those, a scratch buffer."""
+    output or, beyond those, a scratch buffer. `scratch`: the buffers in which its own blocks hand on sums."""
 
     kernel: Kernel
     places: tuple[int, ...]
+    scratch: tuple[int, ...] = ()
 
 
 def trace_to_json(trace: Trace) -> dict[str, Any]:
@@ -184,7 +185,10 @@ def kernel_artifact(
         outputs=tuple(spec.model_copy(update={"alias": into.get(n)}) for n, spec in enumerate(outputs)),
         scalars=tuple(_scalar(fusion, x) for x in fusion.scalars),
         launches=tuple(launch_spec(one, entry, len(names)) for one, entry in zip(launches, entries, strict=True)),
-        scratch=tuple(Scratch(bytes=buffer.nbytes, align=ALLOCATION_ALIGN) for buffer in scratch),
+        scratch=tuple(
+            Scratch(bytes=buffer.nbytes, align=ALLOCATION_ALIGN, init="zero" if buffer.is_zeroed else "none")
+            for buffer in scratch
+        ),
         guards=tuple(_alignment_guard(p, n) for p, n in sorted(alignments.items()) if n > 1),
         cubin=b64encode(compiled.cubin),
         cubin_sha256=sha256(compiled.cubin).hexdigest(),
@@ -250,7 +254,7 @@ def launch_spec(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
         block=kernel.block,
         cluster=(kernel.cluster, 1, 1),
         dynamic_smem_bytes=kernel.smem_bytes,
-        args=tuple(pointers + maps + numbers),
+        args=tuple(pointers + maps + numbers + [ScratchArg(index=n) for n in launched.scratch]),
     )
 
 

@@ -37,6 +37,7 @@ from fusetune.errors import (
     TuningTimedOut,
     Unauthorized,
     Untrusted,
+    UnusableKey,
     WrongArguments,
 )
 from fusetune.fusion import ByValue, Fusion, FusionBuilder, Tensor
@@ -104,6 +105,7 @@ __all__ = [
     "TuningTimedOut",
     "Unauthorized",
     "Untrusted",
+    "UnusableKey",
     "WrongArguments",
     "__version__",
     "assert_cached",

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
+from fusetune.administration import PACK_S
 from fusetune.bindings import BindingLike, TensorLike
 from fusetune.client import AnyKernel, Client
 from fusetune.kernel import Kernel
@@ -20,8 +21,12 @@ from fusetune.signing import TrustLike
 from fusetune.store import Store
 from fusetune.waiting import Pace, Progress
 from fusetune.wire.service import (
+    AuditEntry,
     CardStatus,
+    DeletedFusionView,
     Health,
+    KernelView,
+    PackTaken,
     SpaceView,
     TrialStateName,
     TrialView,
@@ -194,6 +199,40 @@ class AsyncClient:
     ) -> tuple[ScheduleVerdict, ...]:
         """Verdicts on explicit schedules, in order (Client.check_schedules)."""
         return await self._run(self._client.check_schedules, schedules, arch=arch)
+
+    async def delete_kernel(self, kernel: str | KernelView) -> None:
+        """Takes a kernel out of the service for good (Client.delete_kernel)."""
+        await self._run(self._client.delete_kernel, kernel)
+
+    async def delete_fusion(self, fusion: FusionLike) -> DeletedFusionView:
+        """Takes a fusion out with all that belongs to it (Client.delete_fusion)."""
+        return await self._run(self._client.delete_fusion, fusion)
+
+    def audit(
+        self, *, actor: str | None = None, action: str | None = None, subject: str | None = None
+    ) -> AsyncIterator[AuditEntry]:
+        """Who did what to what, the newest first (Client.audit)."""
+        return self._each(self._client.audit(actor=actor, action=action, subject=subject))
+
+    async def export_pack(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        fusions: Sequence[FusionLike] = (),
+        card: str | None = None,
+        history: bool = False,
+        timeout_s: float = PACK_S,
+    ) -> str:
+        """Writes what is served into a pack; returns its hash (Client.export_pack)."""
+        return await self._run(
+            self._client.export_pack, path, fusions=fusions, card=card, history=history, timeout_s=timeout_s
+        )
+
+    async def import_pack(
+        self, path: str | os.PathLike[str], *, sha256: str | None = None, timeout_s: float = PACK_S
+    ) -> PackTaken:
+        """Has the service take the kernels of a pack in (Client.import_pack)."""
+        return await self._run(self._client.import_pack, path, sha256=sha256, timeout_s=timeout_s)
 
     async def cards(self) -> tuple[CardStatus, ...]:
         """The cards that the service knows, and the workers that serve them."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
+from fusetune.administration import Administration
 from fusetune.bindings import BindingLike, TensorLike
 from fusetune.environment import Environment
 from fusetune.errors import (
@@ -40,7 +41,7 @@ from fusetune.query import (
 from fusetune.shelf import Shelf
 from fusetune.signing import Trust, TrustLike
 from fusetune.store import Store
-from fusetune.transport import Transport
+from fusetune.transport import PAGE, Transport
 from fusetune.waiting import Deadline, Follower, Pace, Progress
 from fusetune.wire import fingerprint
 from fusetune.wire.binding import Binding
@@ -82,11 +83,8 @@ AnyKernel = Kernel | EmptyKernel
 LOOKUP_KEYS = 256
 """The most keys of one POST /v1/kernels/lookup (fusetune.wire.service.KernelLookup)."""
 
-PAGE = 200
-"""Rows of a list asked for at a time."""
 
-
-class Client:
+class Client(Administration):
     """A fusetune service, to be used as a context manager or closed; several threads may share it.
 
     `url` and `api_key` are FUSETUNE_URL (else http://127.0.0.1:8765) and FUSETUNE_API_KEY unless given. `timeout_s`

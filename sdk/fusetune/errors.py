@@ -7,6 +7,7 @@ FusetuneError
 ├── NotCached             a jit function has no kernel for a call, and was told not to do without
 ├── InvalidLock           a lock of kernels that cannot be used
 ├── InvalidPack           a file of kernels that is none, is damaged, or has not what is asked for
+├── UnusableKey           a file that holds no private key to sign with
 ├── InvalidRequest        another argument of a Client method that cannot be
 ├── KernelError           a kernel cannot be called like this, here, or at all
 │   ├── WrongArguments    a tensor is not what the kernel was tuned for
@@ -84,7 +85,7 @@ class CannotConvert(FusetuneError):
         return type(self), self.args
 
     def __str__(self) -> str:
-        said = f"{self.operator}: {self.reason}.{' ' * bool(self.fix)}{self.fix}"
+        said = f"{self.operator}: {self.reason.removesuffix('.')}.{' ' * bool(self.fix)}{self.fix}"
         return f"{said}\n  at {self.line}" if self.line else said
 
 
@@ -126,6 +127,18 @@ class InvalidPack(FusetuneError):
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}. Have it built again: fusetune pack build, python -m service pack export."
+
+
+class UnusableKey(FusetuneError):
+    """A file that holds no private key to sign with: `path`, and `reason`."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"signing key {self.path}: {self.reason}. Make one with `python -m service signing create FILE`."
 
 
 class InvalidRequest(_Faults):
@@ -199,9 +212,8 @@ class Untrusted(KernelError):
         self.reason = reason
 
     def __str__(self) -> str:
-        fix = (
-            "Have it signed (`python -m service signing sign`), or add the key that signed it to those that you trust."
-        )
+        ways = "`python -m service signing sign` for kernels, `service pack sign`, `sign_key` of write_lock"
+        fix = f"Have it signed ({ways}), or add the key that signed it to those that you trust."
         return f"{self.where}: {self.reason}, expected a signature of a key that is trusted. {fix}"
 
 

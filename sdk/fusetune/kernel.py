@@ -132,6 +132,12 @@ class Kernel:
         that, calls this."""
         return self._runner.of_known if self._runner is not None and self._runner.takes_known else None
 
+    @property
+    def known_lists(self) -> Callable[[Sequence[Any]], Any] | None:
+        """The same for a kernel that writes its lists in place: gives None, and does nothing, for tensors at other
+        addresses than those of the last call."""
+        return self._runner.of_known_lists if self._runner is not None and self._runner.takes_known_lists else None
+
     def wait(self) -> None:
         """Waits until the calls on the current stream are done: errors of a kernel are told late.
 

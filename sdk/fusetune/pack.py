@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Sequence
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fusetune.bindings import DTYPE_OF
-from fusetune.errors import InvalidPack, OutdatedProof, Untrusted, WrongArguments
+from fusetune.errors import InvalidPack, InvalidRequest, OutdatedProof, Untrusted, WrongArguments
 from fusetune.kernel import Kernel
 from fusetune.signing import Trust, TrustLike, process_trust
 from fusetune.wire.artifact import VERIFIER, TensorSpec, is_proven_today
-from fusetune.wire.pack import PackFile, UnusablePack, kernel_member, pack_bytes
+from fusetune.wire.pack import PACK_SUFFIX, PackFile, UnusablePack, kernel_member, pack_bytes
+from fusetune.wire.problems import InvalidDocument
 from fusetune.wire.service import Accept, KernelView
+from fusetune.wire.wheel import check_name
 
 if TYPE_CHECKING:
     from fusetune.torch import TorchTensor
@@ -52,6 +55,14 @@ class Pack:
         except UnusablePack as error:
             raise InvalidPack(str(path), str(error)) from None
         return pack
+
+    @classmethod
+    def installed(cls, name: str, *, sha256: str | None = None, trust: TrustLike | None = None) -> Pack:
+        """The pack of a wheel that is installed, by the name of its distribution: otherwise as `load`.
+
+        Raises InvalidPack where there is none, and what `load` raises.
+        """
+        return cls.load(_installed(name), sha256=sha256, trust=trust)
 
     def _vouch(self) -> None:
         if self._trust is None:
@@ -190,6 +201,26 @@ class PackedFunction:
     def __repr__(self) -> str:
         name = self._views[0].name or self._views[0].fingerprint[:12]
         return f"PackedFunction({name}: {len(self._views)} bindings, {self._views[0].card.name})"
+
+
+def check_out(out: str | os.PathLike[str]) -> None:
+    """Raises InvalidRequest for a name that a pack, or a wheel of one, cannot have."""
+    try:
+        check_name(Path(out).name)
+    except InvalidDocument as error:
+        raise InvalidRequest(error.problems) from None
+
+
+def _installed(name: str) -> Path:
+    """Where the pack of a distribution lies. Raises InvalidPack."""
+    try:
+        found = distribution(name)
+    except (PackageNotFoundError, ValueError):  # ValueError: no name at all
+        raise InvalidPack(repr(name), "no wheel of this name is installed here") from None
+    packs = [one for one in found.files or () if one.name.endswith(PACK_SUFFIX)]
+    if len(packs) != 1:
+        raise InvalidPack(f"{name} {found.version}", f"it was installed with {len(packs)} packs, expected one")
+    return Path(str(packs[0].locate()))
 
 
 def _is_called(view: KernelView, word: str) -> bool:

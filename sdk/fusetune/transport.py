@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import ipaddress
 import math
-from collections.abc import Generator, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, TypeVar
 
 import httpx2
 import pydantic
@@ -28,6 +31,15 @@ HttpTransport = httpx2.BaseTransport
 """What a test puts in the place of the network: see `httpx2.MockTransport`."""
 
 M = TypeVar("M", bound=pydantic.BaseModel)
+
+Params = Mapping[str, str | int] | Mapping[str, str | int | Sequence[str]]
+"""What stands behind the `?` of an address; a name with several words stands there for each of them."""
+
+Body = pydantic.BaseModel | bytes | Path
+"""A document, or bytes that say themselves what they are; a file's are read as they are sent."""
+
+PAGE = 200
+"""Rows of a list asked for at a time."""
 
 _AWAY = (502, 503, 504)
 """What a proxy answers for a service that is away (RFC 9110, 15.6), and a service that cannot reach its database."""
@@ -70,9 +82,7 @@ class Transport:
             fix = "Make a new one; close it after its last use."
             raise InvalidRequest((Problem("client", "a closed Client", "an open one", fix),))
 
-    def get(
-        self, path: str, model: type[M], params: Mapping[str, str | int] | None = None, timeout_s: float | None = None
-    ) -> M:
+    def get(self, path: str, model: type[M], params: Params | None = None, timeout_s: float | None = None) -> M:
         """GET `/v1` + `path`, which answers 200. Raises ServiceError."""
         response = self.send("GET", path, params=params, timeout_s=timeout_s)
         return self.read(response, model)
@@ -82,8 +92,8 @@ class Transport:
         method: str,
         path: str,
         *,
-        body: pydantic.BaseModel | None = None,
-        params: Mapping[str, str | int] | None = None,
+        body: Body | None = None,
+        params: Params | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> httpx2.Response:
@@ -105,28 +115,45 @@ class Transport:
         self,
         method: str,
         path: str,
-        body: pydantic.BaseModel | None = None,
-        params: Mapping[str, str | int] | None = None,
+        body: Body | None = None,
+        params: Params | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
     ) -> httpx2.Response:
         self._check_open()
-        content, kind = None, {}
-        if body is not None:
-            content, kind = body.model_dump_json(by_alias=True, exclude_none=True), {"content-type": "application/json"}
-        request = self._http.build_request(
-            method,
-            path,
-            content=content,
-            params=params,
-            headers={**kind, **(headers or {})},
-            timeout=self.timeout_s if timeout_s is None else timeout_s,
-        )
+        with ExitStack() as opened:
+            content, kind = _content(body, opened)
+            request = self._http.build_request(
+                method,
+                path,
+                content=content,
+                params=params,
+                headers={**kind, **(headers or {})},
+                timeout=self.timeout_s if timeout_s is None else timeout_s,
+            )
+            with self._translated(_name(request), timeout_s):
+                try:
+                    return self._http.send(request)
+                except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
+                    if isinstance(content, io.BufferedReader):
+                        content.seek(0)
+                    return self._http.send(request)
+
+    def download(self, path: str, file: BinaryIO, params: Params | None, timeout_s: float) -> httpx2.Response:
+        """GET `/v1` + `path` into `file`, as it comes; returns the answer without its body. Raises ServiceError."""
+        self._check_open()
+        request = self._http.build_request("GET", f"/{API_VERSION}{path}", params=params, timeout=timeout_s)
         with self._translated(_name(request), timeout_s):
+            response = self._http.send(request, stream=True)
             try:
-                return self._http.send(request)
-            except (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError):
-                return self._http.send(request)
+                if response.status_code != 200:
+                    response.read()
+                self._check_status(response)
+                for part in response.iter_bytes():
+                    file.write(part)
+            finally:
+                response.close()
+        return response
 
     def lines(self, path: str, silence_s: float) -> Generator[str]:
         """The lines of an event stream as they come. Raises ServiceError, also if none comes for `silence_s`."""
@@ -194,6 +221,16 @@ class Transport:
             raise ServerUnreachable(name, self.url, _reason(error)) from None
         except httpx2.RequestError as error:
             raise ServerBroken(name, self.url, _reason(error), "an answer that can be read") from None
+
+
+def _content(body: Body | None, opened: ExitStack) -> tuple[str | bytes | io.BufferedReader | None, dict[str, str]]:
+    """What is sent, and the header that says what it is; a file is closed with `opened`. Raises OSError."""
+    if body is None:
+        return None, {}
+    if isinstance(body, pydantic.BaseModel):
+        return body.model_dump_json(by_alias=True, exclude_none=True), {"content-type": "application/json"}
+    kind = {"content-type": "application/octet-stream"}
+    return body if isinstance(body, bytes) else opened.enter_context(body.open("rb")), kind
 
 
 def _name(request: httpx2.Request) -> str:

@@ -9,8 +9,8 @@ from compiler.analysis.loops.loop_nest import BLOCK_VARS, THREAD_VARS
 from compiler.arch import REGISTER_BYTES
 from compiler.ir.expr import Div, Expr, Mod, unmarked
 from compiler.ir.ops import MOVES, MathGrade
+from compiler.lower import grid_ir, mma_ir, sync_ir, tmem_ir, whole_ir
 from compiler.lower import kernel_ir as k
-from compiler.lower import mma_ir, sync_ir, tmem_ir, whole_ir
 
 _ADDRESS_ISSUES = 1
 
@@ -45,6 +45,8 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return s.width
         case k.Index():
             return 1
+        case grid_ir.AwaitTurn() | grid_ir.PassTurn() | grid_ir.ScratchLoad() | grid_ir.ScratchStore():
+            return 2
         case k.RemoteStore() | sync_ir.ClusterArrive() | sync_ir.ClusterWait():
             return 2
         case k.Fill():
@@ -105,6 +107,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             | tmem_ir.TmemCopy()
             | tmem_ir.TmemShift()
             | tmem_ir.TmemCommit()
+            | mma_ir.TensorMma()
         ):
             return 0  # of one thread or warp, or none
         case (

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from compiler.arch import REGISTER_BYTES
+from compiler.lower import grid_ir, sync_ir, whole_ir
 from compiler.lower import kernel_ir as k
-from compiler.lower import sync_ir, whole_ir
 from compiler.lower.operands import Reg
 from compiler.lower.traversal import walk
 
@@ -128,6 +128,8 @@ _STATEMENTS = (
     k.MatrixLoad,
     k.MatrixStore,
     k.RemoteStore,
+    grid_ir.ScratchLoad,
+    grid_ir.ScratchStore,
     k.Compute,
     k.Convert,
     k.Accumulate,

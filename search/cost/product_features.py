@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
-from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, WGMMA_ROWS, Card
+from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, Card
 from compiler.ir.ops import CONTRACTIONS
 from compiler.ir.tensor import BufferKind
 from compiler.lower import kernel_ir as k
@@ -25,16 +26,22 @@ from search.cost.products import ProductFeatures
 from search.cost.sites import StatementSite, sites_of
 from search.cost.spills import registers_of
 
-_ASIDE = (k.TmaLoad, k.BulkLoad, mma_ir.Mma, mma_ir.MmaAsync, mma_ir.MmaFence, mma_ir.CommitMma, mma_ir.WaitMma)
+_PRODUCTS = (mma_ir.Mma, mma_ir.MmaAsync, mma_ir.TensorMma)
+_ASIDE = (k.TmaLoad, k.BulkLoad, *_PRODUCTS, mma_ir.MmaFence, mma_ir.CommitMma, mma_ir.WaitMma)
 
 WARP_CLOCKS = 1.6
 """Of the four tensor cores of a multiprocessor, for an instruction of a warp, 16 x 8 x 32 bytes (H100, of 16 bits: 62 %
 of what warp groups get)."""
 
 
+TENSOR_COLUMNS_PER_CLOCK = 2
+"""Of a result in tensor memory: 8192 operations a clock of 16-bit operands with 128 rows (DeepGEMM,
+sm100_bf16_gemm.cuh); 64 rows are taken to last as long. Nobody here has measured it."""
+
+
 def has_products(launch: Generated | GeneratedLaunch) -> bool:
     """Whether tensor cores work in the kernel."""
-    return any(isinstance(s, mma_ir.Mma | mma_ir.MmaAsync) for s in walk(launch.kernel.body))
+    return any(isinstance(s, _PRODUCTS) for s in walk(launch.kernel.body))
 
 
 def product_features(
@@ -43,14 +50,15 @@ def product_features(
     """The features of a launch whose products tensor cores make."""
     kernel, sf = launch.kernel, launch.scheduled
     sites = list(sites_of(kernel.body, 1, 1))
-    products = [(s, s.statement) for s in sites if isinstance(s.statement, mma_ir.Mma | mma_ir.MmaAsync)]
+    products = [(s, s.statement) for s in sites if isinstance(s.statement, _PRODUCTS)]
     op = next(op for op in sf.ops if op.kind in CONTRACTIONS)
     made, copies = sf.tensor(op.output), brought(kernel, sites, operand_positions(sf, op))
     rings = [t.circular for t in sf.tensors if t.circular is not None]
     loaders = any(ring.kind is BufferKind.WARP_SPECIALIZED for ring in rings)
     threads = kernel.threads - WARPGROUP_THREADS * loaders
     by_groups = any(isinstance(p, mma_ir.MmaAsync) for _, p in products)
-    askers = max(1, threads // (WARPGROUP_THREADS if by_groups else WARP_THREADS))
+    by_one = any(isinstance(p, mma_ir.TensorMma) for _, p in products)
+    askers = 1 if by_one else max(1, threads // (WARPGROUP_THREADS if by_groups else WARP_THREADS))
     summed = len(outer_axes(made))
     in_turns = any(p.is_thread for p in made.types[:summed])
     inside = _inside(kernel.body) if made.loop[summed].extent > 1 else frozenset()
@@ -67,7 +75,7 @@ def product_features(
     return ProductFeatures(
         tensor_clocks=float(askers * sum(_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)),
         operand_clocks=askers * sum(_read_clocks(p.instruction) * s.per_tile * s.tiles for s, p in products)
-        + (0 if by_groups else fragments * askers)
+        + (0 if by_groups or by_one else fragments * askers)
         + sum(c.nbytes * c.times for c in copies) / SMEM_LINE_BYTES,
         chunks=chunks,
         tiles=float(max((s.tiles for s in after), default=1)),
@@ -77,14 +85,23 @@ def product_features(
         resident=resident,
         cluster=kernel.cluster,
         groups=askers if by_groups else 0,
-        warps=0 if by_groups else askers,
+        warps=0 if by_groups or by_one else askers,
         stages=min((ring.stages for ring in rings), default=1),
         stage_bytes=sum(c.nbytes * c.times for c in copies) / chunks,
         in_turns=in_turns,
         in_flight=max(pending, default=0),
+        places=1 + made.in_flight if by_one else 0,
         l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
+        **_handed_on(kernel),
     )
+
+
+def _handed_on(kernel: k.Kernel) -> dict[str, Any]:
+    """Parts of a sum that blocks hand on, and the bytes of one."""
+    sums = sum(p.nbytes for p in kernel.scratch if not p.is_zeroed)
+    tiles = kernel.grid[0] * kernel.grid[2]
+    return {"parts": kernel.grid[1], "handed_bytes": sums / tiles} if sums else {}
 
 
 def _beside_clocks(sites: list[StatementSite], lanes: dict[str, NDArray[np.int64]], warps: int) -> float:
@@ -112,7 +129,7 @@ def _innermost(body: tuple[k.Stmt, ...]) -> Iterator[k.Loop]:
     for s in walk(body):
         if isinstance(s, k.Loop) and not s.unroll:
             within = list(walk(s.body))
-            if any(isinstance(i, mma_ir.Mma | mma_ir.MmaAsync) for i in within) and not list(_innermost(s.body)):
+            if any(isinstance(i, _PRODUCTS) for i in within) and not list(_innermost(s.body)):
                 yield s
 
 
@@ -121,6 +138,8 @@ def _clocks(i: Instruction) -> float:
     wgmma on an H100: arXiv 2402.13499, tables 9 to 11)."""
     if i.unit is MmaUnit.MMA_SYNC:
         return WARP_CLOCKS
+    if i.unit is MmaUnit.TCGEN05:
+        return i.n / TENSOR_COLUMNS_PER_CLOCK
     return max(i.n / 2, 16 + i.n / 4) + 1
 
 
@@ -128,4 +147,4 @@ def _read_clocks(i: Instruction) -> float:
     """In which shared memory gives the operands of an instruction that reads them there."""
     if i.unit is MmaUnit.MMA_SYNC:
         return 0.0
-    return (WGMMA_ROWS + i.n) * MMA_K_BYTES / SMEM_LINE_BYTES
+    return ((0 if i.holds_rows else i.m) + i.n) * MMA_K_BYTES / SMEM_LINE_BYTES

@@ -55,6 +55,11 @@ L2_BYTES_PER_CLOCK = 54.0
 """And multiprocessor: 8192^3 in tiles of 128 x 128 read 17.7 GB in 1,635 us, at least 52."""
 
 
+HAND_US, CLEAR_US = 0.65, 1.5
+"""From one block's last store of a sum to the next one's first load of it, through L2 with a fence between; and what
+clearing the numbers of their turns takes before the kernel. Not measured here."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProductFeatures:
     """What the model reads of a kernel.
@@ -65,7 +70,10 @@ class ProductFeatures:
     beside_clocks   of a tile, what threads take for its elements; steps: in which they are stored
     groups          of four warps that compute; in_turns: with tiles of their own. warps: that compute by themselves
     stages          of the rings, of so many stage_bytes; in_flight: those whose products are not waited for yet
+    places          of results in tensor memory, 0 of those in registers: the next tile is multiplied while one of two
+                    is read
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
+    parts           of a sum, that blocks hand on, of handed_bytes each
     """
 
     tensor_clocks: float
@@ -83,8 +91,11 @@ class ProductFeatures:
     stage_bytes: float
     in_turns: bool
     in_flight: int
+    places: int
     l2_bytes: float
     dram_bytes: float
+    parts: int = 1
+    handed_bytes: float = 0.0
 
 
 def predict_product(card: Card, f: ProductFeatures) -> Prediction:
@@ -106,6 +117,8 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
         main_us = max(cores_us, ring) if ahead > 0 else cores_us + ring
         if f.in_turns:
             body_us = max(main_us, main_us / f.groups + beside_us) + beside_us / max(1.0, f.tiles)
+        elif f.places > 1:
+            body_us = max(main_us, beside_us) + beside_us / max(1.0, f.tiles)
         else:
             body_us = main_us + beside_us * (0.5 if each > 1 else 1.0)
         work_us = turns * (body_us + FILL_US) + DRAIN_US
@@ -114,7 +127,8 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
     l2_us = f.l2_bytes / (L2_BYTES_PER_CLOCK * sms * clock)
     dram_us = 1e6 * f.dram_bytes / card.dram.best_read
     waits_us = turns * f.chunks * STAGE_US + FEW_BYTES_US / (each * f.stages * f.stage_bytes) + AGAIN_US * l2_us
-    total = FIXED_US + max(work_us, l2_us + FILL_US, dram_us + waits_us + FILL_US)
+    handed_us = _handed_us(f, clock)
+    total = FIXED_US + max(work_us, l2_us + FILL_US, dram_us + waits_us + FILL_US) + handed_us
     terms: Mapping[str, float] = MappingProxyType(
         {
             "fixed": FIXED_US,
@@ -125,6 +139,15 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
             "fill": turns * FILL_US,
             "l2": l2_us,
             "memory": dram_us,
+            **({"handed_on": handed_us} if f.parts > 1 else {}),
         }
     )
     return Prediction(total, terms)
+
+
+def _handed_us(f: ProductFeatures, clock: float) -> float:
+    """One block after the other takes the sum from L2 and stores it there, once all have made their parts; the numbers
+    of their turns are cleared before."""
+    if f.parts == 1:
+        return 0.0
+    return CLEAR_US + (f.parts - 1) * (HAND_US + 2 * f.handed_bytes / (L2_BYTES_PER_CLOCK * clock))

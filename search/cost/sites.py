@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from compiler.ir.expr import Var
 from compiler.lower import kernel_ir as k
+from compiler.lower.mma_ir import TensorMma
 from compiler.lower.operands import Less, Reg, Shared
 
 
@@ -42,8 +43,9 @@ def sites_of(
                 found += sites_of(s.body, per_tile, tiles * max(1, trip.hi), conditions)
             case k.If():
                 found += sites_of(s.then, per_tile, tiles, (*conditions, *s.conditions))
-                beside = sites_of(s.orelse, per_tile, tiles)  # of warps that only load, what they bring
-                found += [site for site in beside if isinstance(site.statement, k.TmaLoad | k.BulkLoad)]
+                # Of warps that do not compute, what they bring, and the products that one of them asks for.
+                beside = sites_of(s.orelse, per_tile, tiles)
+                found += [site for site in beside if isinstance(site.statement, k.TmaLoad | k.BulkLoad | TensorMma)]
             case k.Elected():
                 found += sites_of(s.body, per_tile, tiles, conditions)
             case _:

@@ -35,14 +35,17 @@ def product_factors(fusion: Fusion, card: Card) -> tuple[int, ...]:
 
 def split_products(fusion: Fusion, factor: int, card: Card) -> Fusion | None:
     """The fusion with products that are short of tiles summed in so many parts; None where none is."""
-    w, done = Writer(fusion), False
+    w, cut = Writer(fusion), dict[_Side, str]()
     for op in fusion.ops:
         if op.kind in CONTRACTIONS and factor in _factors(fusion, op, card):
-            _split(w, fusion, op, factor)
-            done = True
+            _split(w, fusion, op, factor, cut)
         else:
             w.copy(op)
-    return w.fusion() if done else None
+    return w.fusion() if cut else None
+
+
+_Side = tuple[str, bool]
+"""An operand, and whether it is a left one."""
 
 
 def _factors(fusion: Fusion, op: Op, card: Card) -> Iterator[int]:
@@ -57,16 +60,19 @@ def _factors(fusion: Fusion, op: Op, card: Card) -> Iterator[int]:
             yield factor
 
 
-def _split(w: Writer, fusion: Fusion, op: Op, factor: int) -> None:
+def _split(w: Writer, fusion: Fusion, op: Op, factor: int, cut: dict[_Side, str]) -> None:
+    """Writes a product in parts; what several multiply by is `cut` once, so that one kernel can still share it."""
     left, right = (w.names[x] for x in op.tensor_inputs)
     result = fusion.value(op.output)
     (*batch, m, k), n = fusion.value(op.tensor_inputs[0]).shape, result.shape[-1]
     rank, part = len(batch), k // factor
     dtype = DType.I32 if result.dtype is DType.I32 else DType.F32
-    cut = w.reshape(left, (*batch, m, factor, part))
-    first = (*range(rank), rank + 1, rank, rank + 2)
-    turned = w.put(OpKind.PERMUTE, [cut], (*batch, factor, m, part), w.value(cut).dtype, first)
-    other = w.reshape(right, (*batch, factor, part, n))
-    parts = w.put(OpKind.MATMUL, [turned, other], (*batch, factor, m, n), dtype, grade=op.grade)
+    if (left, True) not in cut:
+        apart = w.reshape(left, (*batch, m, factor, part))
+        first = (*range(rank), rank + 1, rank, rank + 2)
+        cut[left, True] = w.put(OpKind.PERMUTE, [apart], (*batch, factor, m, part), w.value(apart).dtype, first)
+    if (right, False) not in cut:
+        cut[right, False] = w.reshape(right, (*batch, factor, part, n))
+    parts = w.put(OpKind.MATMUL, [cut[left, True], cut[right, False]], (*batch, factor, m, n), dtype, grade=op.grade)
     total = w.put(OpKind.SUM, [parts], (*batch, m, n), dtype, (rank,))
     w.names[op.output] = w.cast(total, result.dtype)

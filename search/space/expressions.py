@@ -179,7 +179,7 @@ class Applied(Expression):
     operands: tuple[Expression, ...]
 
     def on(self, values: Values) -> Any:
-        return OPERATORS[self.operator](*(operand.on(values) for operand in self.operands))
+        return OPERATORS[self.operator](*[operand.on(values) for operand in self.operands])
 
     def __str__(self) -> str:
         if self.operator == "in":

@@ -266,8 +266,10 @@ class Space:
 
     def legal_indices(self, at_most: int = 1 << 24) -> NDArray[np.int64]:
         """Flat indices of all legal points, ascending. Raises OverflowError if there are more than `at_most`."""
-        if self.legal > at_most:
+        if self.points > at_most and self.legal > at_most:
             raise OverflowError(f"space {self.name}: {self.legal} legal points, at most {at_most}. Use sample().")
+        if self._joined is not None:
+            return self._joined.copy()
         found = [block.start + offsets for block, offsets in self._legal_blocks()]
         return np.concatenate(found).astype(np.int64)
 

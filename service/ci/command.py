@@ -14,7 +14,8 @@ from rich.console import Console
 from compiler.arch import card_or_default
 from compiler.errors import UnknownCard, Unsupported
 from compiler.faults import UsageFault, reporting
-from fusetune.errors import InvalidRequest, PackageMissing
+from fusetune.errors import InvalidRequest, PackageMissing, UnusableKey
+from fusetune.signer import Signer
 from fusetune.signing import Trust
 from search.cli.load import sizes_of
 from search.cli.options import MAX_BUDGET_S, Bind, Seed
@@ -25,7 +26,6 @@ from service.ci.junit import junit_xml
 from service.ci.lock import LockError
 from service.ci.run import CiRun, Target, run
 from service.ci.summary import markdown_summary, text_summary
-from service.signing import Signer, UnusableKey
 
 GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Names the file that GitHub Actions shows on a job's page; what a step appends to it is kept."""

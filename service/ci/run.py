@@ -13,6 +13,7 @@ from rich.console import Console
 
 from compiler.errors import Unsupported
 from compiler.nvrtc import CompilePool
+from fusetune.signer import Signer, signed_by
 from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER
 from search.measure.device import DeviceLost
@@ -23,10 +24,9 @@ from service.ci.check import Rebuild, check_built, check_run
 from service.ci.folder import Folder, LockSubject, Unusable, read_folder
 from service.ci.key import Key, differences
 from service.ci.lock import CiEntry, CiLock, read_lock, write_lock
-from service.ci.signed import check_signature, signed_by
+from service.ci.signed import check_signature
 from service.ci.tuning import tune
 from service.ci.verdict import RETUNED, CiReport, CiVerdict, Status
-from service.signing import Signer
 
 Target: TypeAlias = Attached | Detached
 

@@ -5,7 +5,9 @@ The API's container has no torch, no CUDA and no Optuna: `serve` must not load w
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -36,6 +38,9 @@ COMMANDS = {
 }
 """Name: module, function or app in it, and its line in the list of commands."""
 
+_SAY_SO = ("serve", "worker")
+"""Commands that take seconds to load, and are left alone while they do: what watches them shall see that they began."""
+
 
 class LazyGroup(TyperGroup):
     """The commands of the table above. `Any`: typer brings a click of its own, whose types it keeps private."""
@@ -43,6 +48,14 @@ class LazyGroup(TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         """In the order of the table."""
         return list(COMMANDS)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was called; one that is slow to load says so first."""
+        if args and args[0] in _SAY_SO and "--help" not in args:
+            from service import log  # what other commands need not load
+
+            log.say_early("starting: loading", "json" if _wants_json(args) else "console", command=args[0])
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command, its module loaded now."""
@@ -52,6 +65,13 @@ class LazyGroup(TyperGroup):
         """The list, without loading what it lists."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
+
+
+def _wants_json(args: list[str]) -> bool:
+    """Whether the log is to be JSON, as the options say, which nobody has read yet, or else the environment."""
+    said = [after for option, after in pairwise(args) if option == "--log-format"]
+    said += [arg.partition("=")[2] for arg in args if arg.startswith("--log-format=")]
+    return (said[-1] if said else os.environ.get("FUSETUNE_LOG_FORMAT", "")) == "json"
 
 
 def command(name: str) -> Any:

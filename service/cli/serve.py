@@ -13,6 +13,8 @@ import typer
 from compiler.arch import card_or_default
 from compiler.errors import UnknownCard
 from compiler.faults import UsageFault, reporting
+from fusetune.errors import InvalidRequest
+from fusetune.signing import process_trust
 from service import crew, log
 from service.auth import KeyRing, demands_key, is_loopback
 from service.cli.given import as_environment, settings_of
@@ -58,12 +60,12 @@ def serve(
     log.configure(settings.log_format)
     with ExitStack() as stack:
         listener = stack.enter_context(_listener(settings.host, settings.port))
-        with Starting(listener) as starting:
-            db = stack.enter_context(_database(settings, starting))
-            _check_rest(settings, worker, starting)
-            _refuse_open_door(settings, db)
+        starting = stack.enter_context(Starting(listener))
+        db = stack.enter_context(_database(settings, starting))
+        _check_rest(settings, worker, starting)
+        _refuse_open_door(settings, db)
         supervisor = Supervisor(as_environment(**shared, log_format=log_format)) if worker else None
-        _run(settings, db, listener, supervisor)
+        _run(settings, db, listener, starting, supervisor)
 
 
 def _database(settings: Settings, starting: Starting) -> Database:
@@ -78,7 +80,11 @@ def _database(settings: Settings, starting: Starting) -> Database:
 
 
 def _check_rest(settings: Settings, worker: bool, starting: Starting) -> None:
-    """Raises UsageFault for what would be found only once a tuning or a worker needs it."""
+    """Raises UsageFault for what would be found only once a tuning, a worker or a pack needs it."""
+    try:
+        process_trust()
+    except InvalidRequest as error:
+        raise UsageFault(f"FUSETUNE_TRUST: {error}") from None
     starting.at("the job queue")
     queue = DbosQueue(settings.dbos_url)
     try:
@@ -116,8 +122,13 @@ def _listener(host: str, port: int) -> socket.socket:
         raise UsageFault(f"--host {host} --port {port}: {error.strerror}. Choose others.") from None
 
 
-def _run(settings: Settings, db: Database, listener: socket.socket, supervisor: Supervisor | None) -> None:
+def _run(
+    settings: Settings, db: Database, listener: socket.socket, starting: Starting, supervisor: Supervisor | None
+) -> None:
+    starting.at("the processes that answer" if settings.workers > 1 else "the application")
+
     def started() -> None:
+        starting.end()
         typer.echo(f"fusetune serves {_url(listener)} (open it in a browser for the dashboard)")
         if supervisor is not None:
             supervisor.start()
@@ -128,7 +139,7 @@ def _run(settings: Settings, db: Database, listener: socket.socket, supervisor: 
 
     try:
         if settings.workers > 1:
-            crew.run(settings.workers, listener, _of(settings), started, told_to_stop)
+            crew.run(settings.workers, listener, _of(settings), starting.end, started, told_to_stop)
             has_begun = True
         else:
             has_begun = answer(settings, db, listener, started, told_to_stop)

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from compiler.faults import UsageFault, reporting
+from fusetune.errors import UnusableKey
+from fusetune.signer import Signer
 from fusetune.wire.signature import kernel_bytes
 from service.cli.database import database_of, reports_faults
 from service.cli.given import actor
 from service.cli.options import DatabaseUrl, DataDir
 from service.db import kernels, keys, migrate, signatures
-from service.signing import Signer, UnusableKey
 
 signing = typer.Typer(help="The key that kernels are signed with: create, public, sign, forget.", no_args_is_help=True)
 

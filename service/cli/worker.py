@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from fusetune.errors import UnusableKey
 from search.cli.faults import UsageFault, reports_faults
 from service import log
 from service.cli.given import settings_of
@@ -14,7 +15,6 @@ from service.db.engine import DatabaseFault
 from service.jobs.presence import WorkerRefused
 from service.jobs.queue import QueueUnavailable
 from service.jobs.worker import run_worker
-from service.signing import UnusableKey
 
 Device = Literal["auto", "fake", "none"]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,16 +15,39 @@ from fusetune.wire.fusion import Fusion
 from fusetune.wire.infer import strides_are_dense
 from fusetune.wire.op_check import TensorType
 from fusetune.wire.problems import InvalidDocument
+from fusetune.wire.recent import recent
+from service.operations.answers import Recent
 
 _BY = "\N{MULTIPLICATION SIGN}"
 _USUAL_ALIGN = 16
 """Bytes; what tensors of torch's allocator have at least, and the default of a binding."""
 
 
+_KEPT = 20_000
+"""Bindings whose words one process keeps; a hundred bytes each."""
+
+_known: Recent[bytes, str] = Recent(_KEPT, lambda _: 1)
+
+
 def shapes(fusion: Mapping[str, Any], binding: Mapping[str, Any]) -> str:
     """ "8192x4096 bf16, 4096 bf16 → 8192x4096 bf16"; sizes by symbol where the documents do not fit together."""
+    key = hashlib.sha256(json.dumps((fusion, binding)).encode()).digest()  # a page has hundreds, the same every time
+    words = _known.get(key)
+    if words is None:
+        words = _words(fusion, binding)
+        _known.put(key, words)
+    return words
+
+
+@recent
+def _read(fusion: Mapping[str, Any]) -> Fusion:
+    """Once for the kernels of a fusion, which stand side by side."""
+    return Fusion.model_validate(dict(fusion))
+
+
+def _words(fusion: Mapping[str, Any], binding: Mapping[str, Any]) -> str:
     try:
-        bound = apply_binding(Fusion.model_validate(dict(fusion)), Binding.model_validate(dict(binding)))
+        bound = apply_binding(_read(fusion), Binding.model_validate(dict(binding)))
     except (InvalidDocument, ValidationError):
         sizes = binding.get("sizes")
         return ", ".join(f"{name} = {size}" for name, size in sizes.items()) if isinstance(sizes, dict) else ""

@@ -2,19 +2,21 @@
 
 On SQLite a row by its index takes some ten microseconds, less than the way to another thread and back, so it is read
 where it is asked for, by the event loop. Nothing may wait there: a file that somebody else locks is `Held`. PostgreSQL
-is asked in a thread, since it may take any time.
+is asked for all who wait at once (`service.db.pipeline`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import Connection, Engine, Select
+
+if TYPE_CHECKING:
+    from service.db.pipeline import Pipeline
 
 Rows = Sequence[tuple[Any, ...]]
 """Values as the driver has them: good to be compared, not to be read."""
@@ -50,12 +52,20 @@ class Instant:
         self._prepared: dict[Select[Any], _Prepared] = {}
         self._lock = threading.Lock()
         self._kept: sqlite3.Connection | None = None
+        self._pipeline: Pipeline | None = None
 
     async def rows(self, statement: Select[Any], values: Mapping[str, Any]) -> Rows:
         """What the statement finds for these values of its parameters. Raises Held."""
         if self._is_sqlite:
             return self.rows_now(statement, values)
-        return await asyncio.to_thread(self.rows_now, statement, values)
+        from service.db.pipeline import Unanswered  # with the driver, which SQLite has no use for
+
+        self._pipeline = self._pipeline or _pipeline(self._engine)
+        prepared = self._of(statement)
+        try:
+            return await self._pipeline.rows(prepared.text, prepared.bound(values))
+        except Unanswered as error:
+            raise Held from error
 
     def rows_now(self, statement: Select[Any], values: Mapping[str, Any]) -> Rows:
         """The same, in this thread."""
@@ -77,9 +87,11 @@ class Instant:
         return [tuple(row) for row in connection.exec_driver_sql(prepared.text, prepared.bound(values))]
 
     def close(self) -> None:
-        """Closes the connection that is kept."""
+        """Closes the connections that are kept."""
         with self._lock:
             self._drop()
+        if self._pipeline is not None:
+            self._pipeline.close()
 
     def _of(self, statement: Select[Any]) -> _Prepared:
         found = self._prepared.get(statement)
@@ -100,6 +112,20 @@ class Instant:
         if self._kept is not None:
             self._kept.close()
             self._kept = None
+
+
+def _pipeline(engine: Engine) -> Pipeline:
+    """To the engine's server, on a connection that is not of its pool: that one is for threads."""
+    from psycopg import AsyncConnection
+
+    from service.db.pipeline import Pipeline
+
+    positional, named = engine.dialect.create_connect_args(engine.url)
+
+    async def connect() -> AsyncConnection[Any]:
+        return await AsyncConnection.connect(*positional, **named, autocommit=True)
+
+    return Pipeline(connect)
 
 
 def _prepare(engine: Engine, statement: Select[Any]) -> _Prepared:

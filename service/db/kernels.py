@@ -147,6 +147,12 @@ def _is_asked_for_since(session: Session, row: KernelRow, moment: datetime) -> b
     return tuning is not None and tuning.created_at > moment
 
 
+def found_by(session: Session, id: str, tuning_id: str) -> None:
+    """The search that found a kernel is known, if it was not when the kernel was published."""
+    row = session.get_one(KernelRow, id)
+    row.tuning_id = row.tuning_id or tuning_id
+
+
 def take_turn(session: Session, key: Key) -> None:
     """Until this transaction ends nobody else publishes or deletes a kernel of the key's binding.
 

@@ -47,6 +47,17 @@ def record(session: Session, tuning_id: str, trial: Mapping[str, Any]) -> None:
     session.flush()
 
 
+def add_all(session: Session, tuning_id: str, found: Sequence[Mapping[str, Any]]) -> None:
+    """Keep trials of a tuning that has none yet, without samples."""
+    rows = [
+        {name: trial.get(name, _EMPTY[name]() if name in _EMPTY else None) for name in _COLUMNS}
+        | {"tuning_id": tuning_id, "number": trial["number"]}
+        for trial in found
+    ]
+    if rows:
+        session.execute(insert(TrialRow), rows)
+
+
 def violations_today(violations: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Stored violations under the names that their rules have today."""
     return [{**violation, "rule": rule_today(violation["rule"])} for violation in violations]

@@ -11,6 +11,7 @@ from sqlalchemy.exc import NoResultFound
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.selectable import ForUpdateParameter
 
+from fusetune.wire.service import Accept
 from fusetune.wire.wanting import Enough
 from service.db.models import TuningRow, WorkerRow
 from service.db.once import find_or_add
@@ -26,6 +27,9 @@ SILENT_S = 60.0
 
 INTERRUPTED = "interrupted, waiting for a worker"
 """The phase of a tuning that was begun, and that no living worker has in hand: one that nobody began only waits."""
+
+_JOINED = "joined"
+"""Where the column `accept` has what those who joined accept, beside that of who opened the tuning."""
 
 _TURN = (TuningRow.state == "queued", TuningRow.priority, TuningRow.created_at, TuningRow.id)
 """What runs, then what waits by its priority and age."""
@@ -228,21 +232,34 @@ def extend(
     refresh: bool = False,
     want: str = "best",
     enough: Enough | None = None,
-) -> None:
+    accept: Accept | None = None,
+) -> bool:
     """Somebody else waits for this tuning: it may take as long as any of them allows, searches if one wants that, gives
-    its first kernel if one takes that, and has enough once all of them have.
+    its first kernel if one takes that, has enough once all of them have, and ends with a known kernel if all accept it.
 
-    None is no limit of trials, and never enough.
+    None is no limit of trials, never enough, and nothing said of evidence. False, with nothing changed, if it has ended
+    or was cancelled just now: nobody can join it any more.
     """
     row = _locked(session, id)
-    if row is not None and row.state in _ACTIVE:
-        row.budget_s = max(row.budget_s, budget_s)
-        row.refresh = row.refresh or refresh
-        row.want = "first" if "first" in (row.want, want) else row.want
-        both = Enough.both(enough_of(row), enough)
-        row.enough = None if both is None else both.model_dump()
-        if row.trials_limit is not None:
-            row.trials_limit = None if trials_limit is None else max(row.trials_limit, trials_limit)
+    if row is None or row.state not in _ACTIVE or row.cancel_requested:
+        return False
+    row.budget_s = max(row.budget_s, budget_s)
+    row.refresh = row.refresh or refresh
+    row.want = "first" if "first" in (row.want, want) else row.want
+    both = Enough.both(enough_of(row), enough)
+    row.enough = None if both is None else both.model_dump()
+    if row.trials_limit is not None:
+        row.trials_limit = None if trials_limit is None else max(row.trials_limit, trials_limit)
+    if accept is not None and not any(one.is_like(accept) for one in accepts_of(row)):
+        joined = [*row.accept.get(_JOINED, ()), accept.model_dump(mode="json")]
+        row.accept = {**row.accept, _JOINED: joined}
+    return True
+
+
+def accepts_of(row: TuningRow) -> tuple[Accept, ...]:
+    """The evidence that each of those who wait accepts: of who opened the tuning, then of who joined it."""
+    first = {name: value for name, value in row.accept.items() if name != _JOINED}
+    return tuple(Accept.model_validate(one, strict=False) for one in (first, *row.accept.get(_JOINED, ())))
 
 
 def enough_of(row: TuningRow) -> Enough | None:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from compiler.arch import Card
 from compiler.generator import GENERATOR
 from compiler.wire import bind
+from fusetune.signer import Signer
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.parse import parse_binding, parse_fusion
 from search.cost.roofline import floor_us
@@ -25,7 +26,6 @@ from service.db.models import BindingRow, FusionRow
 from service.jobs.executor import TuningLost
 from service.jobs.progress import DbProgress
 from service.jobs.trial_log import DbTrialLog
-from service.signing import Signer
 
 MAX_DEATHS = 3
 """How many workers in a row may die of a tuning, none of which has kept a trial of it, before it is given up."""

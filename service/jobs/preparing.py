@@ -65,7 +65,9 @@ def prepare(
         pool.start()
         job, again = prove_again(job, partial(in_emulator, job, pool), progress)
         if again is not None:
-            return settle_proven_again(job, again.known, again.artifact, progress.spent_s, None)
+            state = settle_proven_again(job, again.known, again.artifact, progress.spent_s, None)
+            if state is not None:
+                return state
         prover = stack.enter_context(Prover())
         if drafting is None:
             drafting = stack.enter_context(DraftPool(drafters(processes)))

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fusetune.wire.artifact import VERIFIER, Evidence, KernelArtifact, is_proven_today
-from fusetune.wire.service import Accept
 from search.measure.device import Effort
 from search.proof.emulated.check import verify_again
 from search.tuning.attached import Attached
@@ -22,7 +21,7 @@ from search.tuning.trial import TrialState
 from service.db import kernels, tunings
 from service.db.models import KernelRow
 from service.jobs.job import Job
-from service.jobs.settle import refute
+from service.jobs.settle import is_enough, refute
 
 log = logging.getLogger(__name__)
 
@@ -95,15 +94,14 @@ def in_emulator(job: Job, compiler: Compiler, stored: KernelArtifact) -> Again:
 
 
 def _outdated(job: Job) -> KernelRow | None:
-    """The kernel of the key, if it is of an older verifier and what stood in its record was enough for the request."""
+    """The kernel of the key, if it is of an older verifier and its record was enough for all who wait."""
     with job.db.read() as session:
         tuning, known = tunings.get(session, job.id), kernels.current(session, job.key)
-    if tuning is None or tuning.refresh or known is None or is_proven_today(known.verifier):
+    if tuning is None or known is None or is_proven_today(known.verifier):
         return None
     if known.provisional is not None:
         return None
-    said = Evidence.model_validate({"correct": known.correct, "time": known.time})
-    return known if Accept.model_validate(tuning.accept, strict=False).allows(said) else None
+    return known if is_enough(tuning, known) else None
 
 
 def _proven(job: Job, known: KernelRow, prove: Prove) -> Again:

@@ -45,7 +45,9 @@ def search(
     with job.progress() as progress:
         job, again = prove_again(job, partial(on_gpu, job, gpu), progress)
         if again is not None:
-            return settle_proven_again(job, again.known, again.artifact, progress.spent_s, gpu.facts.driver)
+            state = settle_proven_again(job, again.known, again.artifact, progress.spent_s, gpu.facts.driver)
+            if state is not None:
+                return state
         outcome = tune_on(
             gpu,
             job.plan,

@@ -8,7 +8,7 @@ from functools import partial
 
 from sqlalchemy.orm import Session
 
-from fusetune.wire.artifact import KernelArtifact
+from fusetune.wire.artifact import Evidence, KernelArtifact
 from fusetune.wire.signature import kernel_bytes
 from fusetune.wire.wanting import Distance
 from search.tuning.candidates.spread import TYPICAL_ERROR
@@ -17,7 +17,7 @@ from search.tuning.progress import failure_counts
 from search.tuning.trial import Trial
 from search.tuning.tuner import SearchOutcome
 from service.db import cards, kernels, keys, signatures, tunings
-from service.db.models import KernelRow
+from service.db.models import KernelRow, TuningRow
 from service.jobs.job import Job
 
 _FAILURES_NAMED = 5
@@ -91,11 +91,19 @@ def settle_without_gpu(job: Job, winner: Winner | None, note: str, spent_s: floa
         return tunings.finish(session, job.id, "done", ended=ended, note=note, kernel_id=kept.id).state
 
 
+def is_enough(tuning: TuningRow, known: KernelRow) -> bool:
+    """Whether a kernel of an older verifier, once it is proven again, answers all who wait for the tuning: none of them
+    wants a search, and each would have taken it as its record stood."""
+    said = Evidence.model_validate({"correct": known.correct, "time": known.time})
+    return not tuning.refresh and all(accept.allows(said) for accept in tunings.accepts_of(tuning))
+
+
 def settle_proven_again(
     job: Job, known: KernelRow, artifact: KernelArtifact, spent_s: float, driver: str | None
-) -> str:
+) -> str | None:
     """Publish the kernel `known` under its fresh proof, that of `artifact`, and end the tuning; returns its state.
 
+    None, with the kernel published and the tuning going on, if somebody has joined meanwhile for whom it is not enough.
     `driver`: under which it was timed again, None if it was not. Raises TuningLost.
     """
     proof = artifact.verification
@@ -109,6 +117,8 @@ def settle_proven_again(
         kept = _publish(session, job, again) if is_there else None
         if kept is None:
             return _end_without(session, job, "proven_again", _DELETED)
+        if not is_enough(session.get_one(TuningRow, job.id), known):
+            return None
         note = (
             f"Nothing was searched: the kernel found earlier was proven by verifier {known.verifier}, and has been "
             f"proven again by verifier {proof.verifier}, on {proof.device}. {kept.note}"

@@ -22,6 +22,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from compiler.errors import InvalidFusion, Unsupported
 from compiler.nvrtc import CompilePool
+from fusetune.signer import Signer
 from fusetune.wire.problems import InvalidDocument
 from search.cost.predicting import refiner
 from search.measure.device import DeviceLost
@@ -38,7 +39,6 @@ from service.jobs.job import Job
 from service.jobs.preparing import prepare
 from service.jobs.rechecking import RecheckBench, recheck_next
 from service.jobs.searching import search
-from service.signing import Signer
 from service.stands_on import StandsOn
 
 log = logging.getLogger(__name__)

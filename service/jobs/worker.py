@@ -15,6 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from compiler.nvrtc import CompilePool
+from fusetune.signer import Signer
 from search.tuning.attached import Attached, Detached
 from search.tuning.candidates.drafting import DraftPool, drafters
 from search.tuning.tune import compilers
@@ -33,7 +34,6 @@ from service.jobs.reconcile import reconcile
 from service.jobs.target import find_target
 from service.jobs.tuning import TuningJobs
 from service.settings import Settings
-from service.signing import Signer
 
 log = logging.getLogger(__name__)
 

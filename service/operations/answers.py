@@ -1,9 +1,9 @@
 """Answers that are kept as they were written, each told again only while the database still says what it stands on.
 
-Two things are kept. A question: what a request's very bytes ask for, which never changes, and which card was meant
-while the directory of cards and workers was as it is told beside it. And a kernel's view as JSON, beside the facts it
-was made of. Every answer reads directory and facts anew, in one statement, so nothing here is ever old: once a kernel
-is published, the facts differ, in every process.
+Three things are kept. Which card a word means, while the directory of cards and workers is as it is told beside it. A
+question: what a request's very bytes ask for, of which only the card may change. And a kernel's view as JSON, beside
+the facts it was made of. Every answer reads directory and facts anew, in one statement, so nothing here is ever old:
+once a kernel is published, the facts differ, in every process.
 """
 
 from __future__ import annotations
@@ -33,6 +33,9 @@ V = TypeVar("V")
 QUESTIONS = 20_000
 """How many requests are known by their bytes: half a kilobyte each."""
 
+WORDS = 1_000
+"""How many words for cards: ids, names and their spellings."""
+
 KEPT_BYTES = 64 * 1024 * 1024
 """How much of kernels' views one process keeps: ten thousand or more."""
 
@@ -57,12 +60,24 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a request's bytes ask for. `workers` is None where the request names its card."""
+class Meant:
+    """The card that a word means while cards and workers are these. `workers` is None for a word that names a card."""
 
-    key: Key
+    card_id: str
     cards: str
     workers: str | None
+
+    def still(self, cards: str, workers: str) -> bool:
+        """Whether it is meant where the directory reads so."""
+        return cards == self.cards and self.workers in (None, workers)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a request asks for, whatever words it uses. `key` has the card that was `meant`."""
+
+    key: Key
+    meant: Meant
     accept: Accept
     want: Want
 
@@ -99,13 +114,17 @@ class Answers:
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db, self._settings = db, settings
         self._questions: Recent[bytes, Question] = Recent(QUESTIONS, lambda _: 1)
+        self._meant: Recent[str | None, Meant] = Recent(WORDS, lambda _: 1)
         self._written: Recent[Key, Written] = Recent(KEPT_BYTES, lambda one: one.size_bytes)
 
-    async def again(self, body_sha256: bytes, idempotency_key: str | None) -> bytes | None:
-        """The answer to a request that was answered before, None where it has to be worked out."""
-        question = self._questions.get(body_sha256)
-        written = None if question is None else self._written.get(question.key)
-        if question is None or written is None or not written.answers(question.accept, question.want):
+    def question(self, body_sha256: bytes) -> Question | None:
+        """What the bytes of a request ask for, None if they have not come before."""
+        return self._questions.get(body_sha256)
+
+    async def again(self, question: Question, idempotency_key: str | None) -> bytes | None:
+        """The answer to a question that was answered before, None where it has to be worked out."""
+        written = self._written.get(question.key)
+        if written is None or not written.answers(question.accept, question.want):
             return None
         fingerprint, binding, card_id, policy = question.key
         asked = {
@@ -121,8 +140,8 @@ class Answers:
         if len(rows) != 1:
             return None
         cards, workers, *facts = rows[0]
-        is_meant = cards == question.cards and question.workers in (None, workers)
-        return written.content if is_meant and tuple(facts) == written.facts else None
+        is_same = question.meant.still(cards, workers) and tuple(facts) == written.facts
+        return written.content if is_same else None
 
     async def _is_known(self, idempotency_key: str) -> bool:
         return bool(await self._db.instant.rows(answers.SENT_BEFORE, {"key": idempotency_key}))
@@ -132,6 +151,14 @@ class Answers:
         asked = {"since": alive_since(self._settings)}
         [(cards, workers)] = self._db.instant.rows_in(session.connection(), answers.DIRECTORY, asked)
         return cards, workers
+
+    def mean(self, word: str | None, meant: Meant) -> None:
+        """A request that says this of its card, or nothing, means that card."""
+        self._meant.put(word, meant)
+
+    def meant(self, word: str | None) -> Meant | None:
+        """The card that this word meant the last time, None if it has not come before."""
+        return self._meant.get(word)
 
     def note(self, body_sha256: bytes, question: Question) -> None:
         """The bytes of a request ask for this. Its answer was written by `write`."""

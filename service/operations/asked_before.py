@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import Evidence
-from fusetune.wire.service import Accept, TuningRequest
+from fusetune.wire.service import TuningRequest
 from service.db import cards, kernels, tunings
 from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
@@ -48,12 +48,12 @@ def _today(session: Session, context: Context, card: CardRow) -> StandsOn:
 
 
 def _is_same(row: TuningRow, request: TuningRequest) -> bool:
-    """Whether the tuning had at least the budget that is asked for, and was asked for with the same evidence."""
-    accept = Accept.model_validate(row.accept, strict=False)
+    """Whether the tuning had at least the budget that is asked for, and was asked for with the same evidence, by who
+    opened it or by one who joined it."""
     return (
         request.budget_s <= row.budget_s
         and (row.trials_limit is None or (request.trials is not None and request.trials <= row.trials_limit))
-        and (set(accept.correct), set(accept.time)) == (set(request.accept.correct), set(request.accept.time))
+        and any(one.is_like(request.accept) for one in tunings.accepts_of(row))
         and (row.ended not in _CUT_SHORT or tunings.enough_of(row) == request.enough)
     )
 

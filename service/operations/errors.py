@@ -6,6 +6,7 @@ PrunedArtifact.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from fusetune.wire.artifact import VERIFIER
@@ -23,12 +24,31 @@ class OperationRefused(Exception):
         return f"{self.detail} {self.fix}"
 
 
+class UntrustedPack(OperationRefused):
+    """This service was told whom to trust, and none of these has signed the pack; nothing was taken."""
+
+    def __init__(self, pack_sha256: str, reason: str) -> None:
+        detail = f"Pack {pack_sha256}: {reason}, expected a signature of a key that is trusted here. Nothing was taken."
+        fix = "Have it signed with such a key (python -m service pack sign), or add its signer's to FUSETUNE_TRUST."
+        super().__init__(detail, fix)
+        self.args = (pack_sha256, reason)
+
+
 class NotFound(OperationRefused):
     """Nothing has that id."""
 
     def __init__(self, kind: str, id: str, where_to_look: str) -> None:
         shown = id if len(id) <= 80 else f"{id[:77]}..."
         super().__init__(f"No {kind} has the id {shown!r}.", f"Ids are listed by {where_to_look}.")
+
+
+class NothingServed(NotFound):
+    """There is no kernel to pack, of these fusions or of any."""
+
+    def __init__(self, fingerprints: Sequence[str]) -> None:
+        of = f"of {', '.join(one[:16] for one in fingerprints[:5])}" if fingerprints else "of any fusion"
+        OperationRefused.__init__(self, f"No kernel {of} is served here.", "GET /v1/kernels lists what is.")
+        self.args = (fingerprints,)
 
 
 class Gone(OperationRefused):

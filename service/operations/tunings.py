@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import uuid
 from collections.abc import Sequence
@@ -28,7 +29,7 @@ from fusetune.wire.service import (
 from service.db import cards, fusions, keys, trials, tunings
 from service.db.kernels import Key
 from service.db.models import CardRow, TuningRow
-from service.operations.answers import Question
+from service.operations.answers import Meant, Question
 from service.operations.asked_before import nothing_new
 from service.operations.cards import current, resolve
 from service.operations.context import Context
@@ -79,10 +80,19 @@ def open_or_answer(context: Context, request: TuningRequest, order: TuningOrder)
     from service.operations.understanding import decidable  # `service.later`
 
     asked = decidable(request.fusion, request.binding)
-    try:
-        return _open(context, call, asked)
-    except IntegrityError:  # another request took the Idempotency-Key between our look at it and our insert
-        return _open(context, call, asked)
+    for _ in range(_LOOKS - 1):
+        # Between our look and our insert, another request took the Idempotency-Key; or the tuning to join has ended.
+        with contextlib.suppress(IntegrityError, _TooLate):
+            return _open(context, call, asked)
+    return _open(context, call, asked)
+
+
+_LOOKS = 4
+"""Times that a request is looked at anew before what came between is an error."""
+
+
+class _TooLate(Exception):
+    """The tuning that a request was to join has ended just now."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +146,9 @@ def _note(
         return
     context.answers.write(key, facts, view)
     request = call.request
-    seen = None if request.card is not None else workers
-    context.answers.note(body, Question(key, cards, seen, request.accept, request.want))
+    meant = Meant(card.id, cards, None if request.card is not None else workers)
+    context.answers.mean(request.card, meant)
+    context.answers.note(body, Question(key, meant, request.accept, request.want))
 
 
 def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningView:
@@ -154,7 +165,7 @@ def _open(context: Context, call: _Call, asked: Asked) -> KernelView | TuningVie
 
 
 def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card: CardRow) -> tuple[TuningRow, bool]:
-    """The tuning in flight with the same key, or a new one. Raises QueueFull, QuotaSpent, OverLimit.
+    """The tuning in flight with the same key, or a new one. Raises QueueFull, QuotaSpent, OverLimit, _TooLate.
 
     Who has a tuning in flight go on for longer pays for all of it.
     """
@@ -194,7 +205,9 @@ def _row_of(session: Session, context: Context, call: _Call, asked: Asked, card:
     if not is_new:
         if is_longer:
             row.payer = order.key_id
-        tunings.extend(session, row.id, request.budget_s, request.trials, request.refresh, request.want, request.enough)
+        wishes = (request.trials, request.refresh, request.want, request.enough, request.accept)
+        if not tunings.extend(session, row.id, request.budget_s, *wishes):
+            raise _TooLate
     keys.audit(session, order.actor, "tuning.opened" if is_new else "tuning.joined", row.id)
     return row, is_new
 

@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from fusetune.signing import process_trust
 from fusetune.wire.pack import PackFile
 from fusetune.wire.service import PackTaken
 from service.operations import packs
@@ -21,6 +22,7 @@ from service.problems import (
     NOT_FOUND,
     OVER_LIMIT,
     UNKNOWN_CARD,
+    UNTRUSTED_PACK,
     UNUSABLE_PACK,
     problems,
 )  # fmt: skip
@@ -66,13 +68,18 @@ _BODY = {
 """What the bytes are, they say themselves: any content type is taken."""
 
 
-@router.post("", response_model=PackTaken, responses=problems(BODY_TOO_LARGE, UNUSABLE_PACK), openapi_extra=_BODY)
+@router.post(
+    "", response_model=PackTaken, responses=problems(BODY_TOO_LARGE, UNUSABLE_PACK, UNTRUSTED_PACK), openapi_extra=_BODY
+)
 async def take_pack(request: Request, context: Ctx, actor: Actor) -> Response:
-    """Take the kernels of a pack in; the body is its file. Its evidence is believed: send packs of your own only."""
+    """Take the kernels of a pack in; the body is its file. Its evidence is believed: send packs of your own only.
+
+    Where the service was told whom to trust (FUSETUNE_TRUST), one of these keys must have signed the pack.
+    """
     content = await request.body()
     return as_json(await run_in_threadpool(_taken, context, content, actor))
 
 
 def _taken(context: Context, content: bytes, actor: str) -> PackTaken:
     with context.db.write() as session:
-        return packs.take_in(session, PackFile(content), actor)
+        return packs.take_in(session, PackFile(content), actor, process_trust())

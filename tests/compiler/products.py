@@ -46,7 +46,7 @@ class Groups:
     `blocks`: that stay, 0 for one a tile. `strip`: rows of tiles that are taken together. `cluster`: of so many blocks
     along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are
     stored at a time by the copy engine, 0 for stores by threads. `in_flight`, `registers`: as the steps have them.
-    `is_mma`: or every axis by itself.
+    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks that hand it on one after the other.
     """
 
     rows: int = 128
@@ -63,6 +63,7 @@ class Groups:
     in_flight: int = 0
     registers: tuple[int, int] | None = None
     is_mma: bool = True
+    parts: int = 1
 
 
 def by_warp_groups(fusion: Fusion, how: Groups, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
@@ -90,7 +91,7 @@ class _ByGroups:
         others = [op.output for op in b.sf.ops if op.output not in (self.tv, *self.operands)]
         b.do(st.Propagate(self.tv, (*self.operands, *others)))
         for name in self.operands:
-            operand_tile(b, name, self.grid)
+            operand_tile(b, name, self.brought)
         held = [name for name in others if not (how.step and name == self.out)]
         self.results(held)
         self.inline(held)
@@ -124,23 +125,28 @@ class _ByGroups:
             self.grid.insert(0, P.SERIAL)
         if how.cluster:
             self.grid.insert(0, P.CLUSTER)
+        self.brought = [*self.grid]
+        if how.parts > 1:
+            at = len(self.grid)
+            b.do(st.Split(tv, at, how.parts, False))
+            self.brought.append(P.BIDY)
 
     def results(self, held: Sequence[str]) -> None:
         """[.., group, thread, step, pieces of 8 columns, two rows, two columns] of the product, and of what is made of
         it, there with the steps first."""
-        b, how, tv, at = self.b, self.how, self.tv, len(self.grid)
+        b, how, tv, at, own = self.b, self.how, self.tv, len(self.grid), len(self.brought)
         group = P.UNROLL if how.turns or how.groups == 1 else P.TIDY
-        b.split(tv, at + 2, how.step or how.columns)
+        b.split(tv, own + 2, how.step or how.columns)
         b.do(st.Propagate(tv, tuple(held)))
         if how.step:
             self.staged(at)
-        b.split(tv, at + 4, 32 // b.tensor(self.operands[0]).dtype.nbytes)
-        for axis, size in ((at + 3, 8), (at + 4, 2), (at + 1, 64), (at + 2, 16), (at + 3, 8)):
+        b.split(tv, own + 4, 32 // b.tensor(self.operands[0]).dtype.nbytes)
+        for axis, size in ((own + 3, 8), (own + 4, 2), (own + 1, 64), (own + 2, 16), (own + 3, 8)):
             b.split(tv, axis, size)
         # k | groups of 64 rows, warp, half, line | step, piece, pair, side | k of a stage and of an instruction
-        b.reorder(tv, [*range(at + 1), *(at + i for i in (1, 2, 4, 7, 9, 5, 6, 3, 8, 10))])
-        b.merge(tv, at + 2, 3)
-        made = [*self.grid, P.SERIAL, group, P.TIDX, P.UNROLL, *[P.MMA if how.is_mma else P.UNROLL] * 5]
+        b.reorder(tv, [*range(own + 1), *(own + i for i in (1, 2, 4, 7, 9, 5, 6, 3, 8, 10))])
+        b.merge(tv, own + 2, 3)
+        made = [*self.brought, P.SERIAL, group, P.TIDX, P.UNROLL, *[P.MMA if how.is_mma else P.UNROLL] * 5]
         b.parallelize(tv, made)
         b.do(st.Propagate(tv, tuple(held)))
         for name in held:
@@ -177,7 +183,7 @@ class _ByGroups:
         if self.how.step:
             b.inline(("y_s",), at + 1)
         b.inline([name for name in held if name not in (self.out, "y_s")], at + 5)
-        b.inline(self.operands, at + 1)
+        b.inline(self.operands, len(self.brought) + 1)
 
     def rings(self) -> None:
         b, how = self.b, self.how

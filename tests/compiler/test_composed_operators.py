@@ -18,6 +18,7 @@ from compiler.wire import bind, fusion_from_json, fusion_to_json
 from fusetune.fusion import FusionBuilder, Tensor
 from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
+from tests.shares import inside
 
 SHAPE = (7, 4, 9)
 TORCH: dict[str, torch.dtype] = {
@@ -92,7 +93,7 @@ TRUTH: dict[str, tuple[Write, Said]] = {
 }
 
 
-@pytest.mark.parametrize("kind", _SPECIAL)
+@inside("kind", _SPECIAL)
 @pytest.mark.parametrize("dtype", TORCH)
 @pytest.mark.parametrize("name", TRUTH)
 def test_truth_of_elements_is_torchs(name: str, dtype: DTypeName, kind: str) -> None:
@@ -120,7 +121,7 @@ def first_extreme(x: torch.Tensor, name: str) -> torch.Tensor:
     return torch.from_numpy(np.asarray(found(wide, axis=axis, keepdims="kept" in name)))
 
 
-@pytest.mark.parametrize("kind", _SPECIAL)
+@inside("kind", _SPECIAL)
 @pytest.mark.parametrize("dtype", [*FLOATS, *INTEGERS])
 @pytest.mark.parametrize("name", ARG)
 def test_indices_are_those_of_the_first_extreme_element(name: str, dtype: DTypeName, kind: str) -> None:
@@ -198,7 +199,7 @@ PRODUCTS: dict[str, tuple[Write, Said]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [k for k in _SPECIAL if k not in ("ordinary", "extreme")])
+@inside("kind", [k for k in _SPECIAL if k not in ("ordinary", "extreme")])
 @pytest.mark.parametrize("dtype", TORCH)
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_are_torchs(name: str, dtype: DTypeName, kind: str) -> None:
@@ -256,7 +257,7 @@ SCANS: dict[str, tuple[Write, Said]] = {
 }
 
 
-@pytest.mark.parametrize("kind", [k for k in _SPECIAL if k not in ("ordinary", "extreme")])
+@inside("kind", [k for k in _SPECIAL if k not in ("ordinary", "extreme")])
 @pytest.mark.parametrize("dtype", TORCH)
 @pytest.mark.parametrize("name", SCANS)
 def test_sums_up_to_each_element_are_torchs(name: str, dtype: DTypeName, kind: str) -> None:

@@ -24,6 +24,7 @@ from compiler.reference.boxes import chosen
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from tests.sdk.fusion_strategies import BINDABLE, Document, documents, sizes_for
+from tests.shares import inside
 
 MODULES = [pytest.param(np, id="numpy"), pytest.param(torch, id="torch")]
 
@@ -93,8 +94,8 @@ CHOSEN = [
 ]
 
 
-@pytest.mark.parametrize("xp", MODULES)
-@pytest.mark.parametrize("dtype", sorted(STORED))
+@inside("xp", (np, torch))
+@inside("dtype", sorted(STORED))
 @pytest.mark.parametrize("by", ["i32", "i64"])
 @pytest.mark.parametrize(("table", "taken", "gathered", "dim"), CHOSEN)
 def test_take_and_gather_mean_what_torch_says(
@@ -241,8 +242,8 @@ def one_op(op: Document, *inputs: tuple[str, list[int]]) -> Fusion:
 INTEGERS = [DType.I8, DType.U8, DType.I16, DType.I32, DType.I64]
 
 
-@pytest.mark.parametrize("xp", MODULES)
-@pytest.mark.parametrize("dtype", INTEGERS)
+@inside("xp", (np, torch))
+@inside("dtype", INTEGERS)
 @pytest.mark.parametrize("kind", sorted(kind for kind in UNARY | BINARY if DType.I32 in kind.row.takes))
 def test_integers_wrap_as_in_torch(kind: OpKind, dtype: DType, xp: ModuleType) -> None:
     amounts = (2, 3, 6, 7, 8, 15, 16, 31, 32, 63, 64)  # of shifts: beside the width of every type

@@ -26,6 +26,7 @@ from search.launches.cut import cut_at
 from search.tuning.candidates.plan import Plan
 from tests.search.proof.emulated.kernels import CARD
 from tests.search.scalars import adamw
+from tests.shares import inside
 
 HALVES = {"f16": torch.float16, "bf16": torch.bfloat16}
 
@@ -93,8 +94,8 @@ def test_an_integer_is_in_the_range_of_what_it_stands_beside(dtype: str, low: in
     assert integer_range(fusion, "c0") == (low, high)
 
 
-@pytest.mark.parametrize("number", [0.1, -3.3, 1e-7, 3.4e38, 1e300, 7, (1 << 60) + 1])
-@pytest.mark.parametrize("kind", ["mul", "add", "sub", "gt", "eq"])
+@inside("number", (0.1, -3.3, 1e-7, 3.4e38, 1e300, 7, (1 << 60) + 1))
+@inside("kind", ("mul", "add", "sub", "gt", "eq"))
 @pytest.mark.parametrize("dtype", ["f64", "f32", "bf16", "f16"])
 def test_a_scalar_means_what_a_number_means_in_torch(dtype: str, kind: str, number: int | float) -> None:
     """On CUDA arithmetic of halves is f32 on both sides (ATen, opmath); torch on the host rounds some numbers first."""

@@ -17,6 +17,7 @@ from compiler.emulate.spec import Spec, fit, read_spec
 from tests.emulate.kernels import of_copies, of_products, of_threads
 from tests.emulate.kernels.case import Array, Case, Marks, marks
 from tests.emulate.kernels.compiled import compile_families
+from tests.shares import inside
 
 CASES = (*of_threads.CASES, *of_copies.CASES, *of_products.CASES)
 
@@ -54,7 +55,7 @@ def run(case: Case, is_faulty: bool, options: Options) -> tuple[Spec, Mapping[st
     return spec, before, emulate(ptx, fit(spec.launches[0], ptx), options)
 
 
-@pytest.mark.parametrize("order", ["eager", "lazy"])
+@inside("order", ("eager", "lazy"))
 @by_name
 def test_the_fault_is_reported_at_its_line(case: Case, order: str) -> None:
     expected = marked(case.family)[case.entry]
@@ -66,7 +67,7 @@ def test_the_fault_is_reported_at_its_line(case: Case, order: str) -> None:
     assert {str(f.kind) for f in outcome.faults} <= allowed, told
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@inside("order", ORDERS)
 @by_name
 def test_the_clean_twin_is_clean_and_right(case: Case, order: str) -> None:
     spec, before, outcome = run(case, False, ORDERS[order])

@@ -72,6 +72,7 @@ TABLE: dict[str, Row] = {
     "fusetune.wire": Row(others=PYDANTIC),
     "fusetune.transport": Row(ours=("fusetune",), others=(*PYDANTIC, "httpx2")),
     "fusetune.signing": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cryptography",)),
+    "fusetune.signer": Row(ours=("fusetune",), lazily=("cryptography",)),
     "fusetune.launch": Row(ours=("fusetune",), others=PYDANTIC, lazily=("cuda",)),
     # Importing this module is the lazy step: `fusetune` itself never does it (tested below).
     "fusetune.torch": Row(ours=("fusetune",), others=(*PYDANTIC, "torch")),
@@ -126,21 +127,26 @@ TABLE: dict[str, Row] = {
     "service": Row(),
     "service.settings": Row(others=("pydantic", "pydantic_settings")),
     "service.access": Row(),
-    "service.signing": Row(ours=("fusetune.wire.signature",), others=("cryptography",)),
     "service.rates": Row(),
     "service.log": Row(others=("structlog",)),
     "service.later": Row(ours=("service.operations", "service.dashboard")),
     "service.supervisor": Row(others=("structlog",)),
     "service.db": Row(ours=TABLES, others=("alembic", "sqlalchemy")),
+    "service.db.instant": Row(ours=TABLES, others=("sqlalchemy",), lazily=("psycopg",)),
+    "service.db.pipeline": Row(others=("psycopg",)),
     "service.db.kernels": Row(ours=(*TABLES, "fusetune.wire.artifact"), others=("sqlalchemy",)),
     "service.db.signatures": Row(ours=(*TABLES, "fusetune.wire.signature"), others=("sqlalchemy",)),
-    "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.wanting"), others=("sqlalchemy",)),
+    "service.db.tunings": Row(ours=(*TABLES, "fusetune.wire.service", "fusetune.wire.wanting"), others=("sqlalchemy",)),
     "service.views": Row(
         ours=("service.db", "compiler.generator", "compiler.renamed", "fusetune.wire"), others=("sqlalchemy",)
     ),
     "service.starting": Row(ours=("fusetune.wire",), others=("structlog",)),
     "service.stands_on": Row(ours=("compiler.generator", "fusetune.wire")),
     "service.operations": Row(ours=OPERATIONS, others=("sqlalchemy", "structlog")),
+    "service.operations.pack_history": Row(ours=OPERATIONS, others=(*PYDANTIC, "sqlalchemy")),
+    "service.operations.packs": Row(
+        ours=(*OPERATIONS, "fusetune.errors", "fusetune.signing"), others=("sqlalchemy", "structlog")
+    ),
     "service.problems": Row(ours=OPERATIONS, others=(*WEB, "sqlalchemy")),
     "service.auth": Row(ours=(*BORDER, "service.access", "service.rates"), others=WEB),
     "service.limits": Row(ours=BORDER, others=WEB),
@@ -153,6 +159,7 @@ TABLE: dict[str, Row] = {
     "service.openapi_examples": Row(),
     "service.openapi_words": Row(),
     "service.routes": Row(ours=(*BORDER, "service.again", "service.openapi"), others=(*WEB, *PYDANTIC)),
+    "service.routes.packs": Row(ours=(*BORDER, "fusetune.signing", "service.routes"), others=(*WEB, *PYDANTIC)),
     "service.routes.login": Row(ours=(*BORDER, "service.dashboard"), others=WEB),
     "service.dashboard": Row(
         ours=(*BORDER, "service.openapi", "service.openapi_words"),
@@ -178,7 +185,7 @@ TABLE: dict[str, Row] = {
             *TABLES,
             "service.jobs",
             "service.log",
-            "service.signing",
+            "fusetune.signer",
             "service.stands_on",
             "search",
             "compiler",
@@ -194,7 +201,7 @@ TABLE: dict[str, Row] = {
     "service.ci": Row(
         ours=(
             "service.ci",
-            "service.signing",
+            "fusetune.signer",
             "search",
             "compiler",
             "fusetune.wire",
@@ -204,17 +211,37 @@ TABLE: dict[str, Row] = {
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli": Row(
-        ours=("service.cli", *TABLES, "service.access", "service.log", "service.signing", "compiler", "fusetune.wire"),
+        ours=(
+            "service.cli",
+            *TABLES,
+            "service.access",
+            "service.log",
+            "fusetune.errors",
+            "fusetune.signer",
+            "compiler",
+            "fusetune.wire",
+        ),
         others=(*PYDANTIC, "rich", "typer"),
     ),
     "service.cli.pack": Row(
-        ours=("service.cli", *OPERATIONS, "service.signing", "compiler.faults"), others=(*PYDANTIC, "typer")
+        ours=(
+            "service.cli",
+            *OPERATIONS,
+            "fusetune.errors",
+            "fusetune.signer",
+            "fusetune.signing",
+            "fusetune.whole",
+            "compiler.faults",
+        ),
+        others=(*PYDANTIC, "typer"),
     ),
     "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
     "service.cli.options": Row(others=("typer",)),
     "service.cli.serve": Row(
         ours=(
             *BORDER,
+            "fusetune.errors",
+            "fusetune.signing",
             "service.cli.given",
             "service.cli.options",
             "service.crew",
@@ -225,7 +252,7 @@ TABLE: dict[str, Row] = {
         ),
         others=("sqlalchemy", "structlog", "typer"),
     ),
-    "service.cli.worker": Row(ours=("service", "search.cli.faults"), others=(*PYDANTIC, "typer")),
+    "service.cli.worker": Row(ours=("service", "fusetune.errors", "search.cli.faults"), others=(*PYDANTIC, "typer")),
     "service.cli.cards": Row(
         ours=("service.cli", *OPERATIONS, "search.tuning.attached", "search.measure", "search.cli"),
         others=("rich", "typer"),

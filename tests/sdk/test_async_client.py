@@ -59,8 +59,8 @@ def test_the_contract_is_not_empty() -> None:
 def public(owner: type) -> dict[str, inspect.Signature]:
     return {
         name: inspect.signature(method)
-        for name, method in vars(owner).items()
-        if inspect.isfunction(method) and not name.startswith("_")
+        for name, method in inspect.getmembers(owner, inspect.isfunction)
+        if not name.startswith("_")
     }
 
 

@@ -33,6 +33,7 @@ EXAMPLES: dict[type[errors.FusetuneError], tuple[Any, ...]] = {
     errors.InvalidKernel: ("cubin", "reason", "Fix."),
     errors.InvalidPack: ("a.ftpack", "reason"),
     errors.InvalidLock: ("lock.json", "reason"),
+    errors.UnusableKey: ("key.pem", "No such file"),
     errors.OutdatedProof: ("kernel k", 1, 2),
     errors.Untrusted: ("kernel k", "it is not signed"),
     errors.NoDevice: ("reason", "Fix."),

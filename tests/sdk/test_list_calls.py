@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -26,9 +26,16 @@ class RecordedLists:
     """Stands in for `Launcher`: keeps the rows of every call."""
 
     calls: list[tuple[list[ListRow], dict[int, int]]]
+    again: ClassVar[list[object]] = []
 
     def __init__(self, *_: Any) -> None:
         pass
+
+    def tables(self, rows: Sequence[ListRow], pointers: Mapping[int, int]) -> tuple[tuple[int, ...], ...]:
+        return (tuple(row.elems for row in rows),)
+
+    def launch_tables(self, tables: tuple[tuple[int, ...], ...], stream: int) -> None:
+        RecordedLists.again.append(tables)
 
     def launch_lists(self, rows: Sequence[ListRow], pointers: Mapping[int, int], stream: int, numbers: Numbers) -> None:
         RecordedLists.calls.append((list(rows), dict(pointers)))
@@ -112,6 +119,27 @@ def test_single_elements_go_with_their_tensors(stepped: Kernel) -> None:
     ((rows, beside),) = RecordedLists.calls
     assert [row.addresses for row in rows] == [tuple(x[n].data_ptr() for x in (steps, xs, ys)) for n in (0, 2)]
     assert not beside
+
+
+def test_a_call_that_comes_again_has_its_tables(stepped: Kernel) -> None:
+    """In place, at the same addresses: else nothing is done, and the whole call is to be made."""
+    xs, ys, steps = tensors((3, 5), (7,)), tensors((3, 5), (7,)), tensors((), ())
+    stepped(xs, ys, steps)
+    known, before = stepped.known_lists, xs[1]._version
+    assert known is not None
+    RecordedLists.again.clear()
+    found = known([xs, ys, steps])
+    assert found is not None
+    assert all(mine is given for mine, given in zip(found, xs, strict=True))
+    assert RecordedLists.again == [((15, 7),)]
+    assert xs[1]._version > before
+    assert known([xs, [y.clone() for y in ys], steps]) is None
+    assert len(RecordedLists.calls) == len(RecordedLists.again) == 1
+
+
+def test_a_call_with_new_results_never_comes_again(kernel: Kernel) -> None:
+    kernel(tensors((3,)), tensors((3,)), torch.ones(()))
+    assert kernel.known_lists is None
 
 
 @pytest.mark.parametrize(

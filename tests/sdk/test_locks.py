@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 import fusetune
-from fusetune.errors import InvalidLock, Untrusted
+from fusetune.errors import InvalidLock, Untrusted, UnusableKey
 from fusetune.running import LockedSource, ServiceSource, default_source, read_lock, use_source, write_lock
+from fusetune.signer import Signer
+from fusetune.signing import Trust
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.signature import Signature
 from fusetune.wire.wanting import Distance
+from service.ci.lock import LockError
+from service.ci.signed import check_signature
 from tests.sdk.fake_service import FakeService
 from tests.sdk.test_running import FUSION, ROWS, source_of
 from tests.sdk.test_signing import OURS, THEIRS, signed, written
@@ -88,6 +92,8 @@ def edit(lock: Path, **fields: Any) -> None:
     """Changes the one entry of the file as a hand would."""
     document = json.loads(lock.read_text())
     (entry,) = document["fusions"].values()
+    if any(name.startswith("card__") for name in fields):
+        entry["card"].pop("sha256", None)  # as locks from before have it
     for name, value in fields.items():
         *above, last = name.split("__")
         at = entry
@@ -128,6 +134,44 @@ def test_a_kernel_that_is_not_the_locked_one_is_not_taken(
     assert f"{field.replace('__', '.')}: the lock has {value}, the kernel" in (source.why_not(FUSION, ROWS) or "")
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("card__name", "NVIDIA H100"), ("card__sm_count", 133), ("card__power_w", 1), ("policy", "another"),
+        ("nvrtc", "12.9"), ("evidence__correct", "verified_emulated"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_names_bytes_says_of_them_what_was_known(lock: Path, field: str, value: Any) -> None:
+    edit(lock, **{field: value})
+    source = locked(lock)
+    assert source.peek(FUSION, ROWS) is None
+    assert f"{field.replace('__', '.')}: the lock has {value}, the kernel" in (source.why_not(FUSION, ROWS) or "")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "NVIDIA H100"), ("arch", "sm_100a"), ("sm_count", 133), ("max_sm_clock_mhz", 1), ("power_w", 1),
+        ("max_memory_clock_mhz", 1), ("memory_bytes", 1), ("l2_bytes", 1),
+    ],
+)  # fmt: skip
+def test_a_fact_of_a_card_that_was_changed_is_noticed_as_the_lock_is_read(lock: Path, field: str, value: Any) -> None:
+    document = json.loads(lock.read_text())
+    (entry,) = document["fusions"].values()
+    entry["card"][field] = value
+    lock.write_text(json.dumps(document))
+    with pytest.raises(InvalidLock, match=r"card: one of name, arch, sm_count, .* was changed"):
+        read_lock(lock)
+
+
+@pytest.mark.parametrize(("field", "value"), [("median_us", 3.0), ("driver", "590"), ("floor_us", 1.0)])
+def test_what_may_change_while_a_kernel_is_timed_again_is_not_held_against_it(
+    lock: Path, field: str, value: Any
+) -> None:
+    edit(lock, **{field: value})
+    assert locked(lock).peek(FUSION, ROWS) is not None
+
+
 def test_equal_kernels_are_written_with_equal_bytes_and_lines_of_their_own(lock: Path) -> None:
     text = lock.read_text()
     assert read_lock(lock).to_json() == text
@@ -150,6 +194,39 @@ def test_a_lock_is_taken_from_whom_is_trusted_alone(lock: Path, monkeypatch: pyt
     monkeypatch.setenv("FUSETUNE_TRUST", written(OURS))
     with pytest.raises(Untrusted, match="is not over this content"):
         read_lock(lock)
+
+
+def test_a_lock_is_signed_as_it_is_written(lock: Path, tmp_path: Path) -> None:
+    source, key = locked(lock), tmp_path / "key.pem"
+    assert source.peek(FUSION, ROWS) is not None
+    signer, plain = Signer.create(key), lock.read_text()
+    assert fusetune.write_lock(lock, source, sign_key=key) == 1
+    found = read_lock(lock, signer.public)
+    assert found.signature is not None
+    assert found.signature.key == signer.key
+    assert fusetune.write_lock(tmp_path / "again", source, sign_key=str(key)) == 1
+    assert (tmp_path / "again").read_text() == lock.read_text(), "the same kernels and key, the same bytes"
+    edit(lock, policy="another")
+    with pytest.raises(Untrusted, match="is not over this content"):
+        read_lock(lock, signer.public)
+    before = lock.read_text()
+    (tmp_path / "text").write_text("hello")
+    for name in ("text", "none"):
+        with pytest.raises(UnusableKey):
+            fusetune.write_lock(lock, source, sign_key=tmp_path / name)
+    assert lock.read_text() == before, "nothing is written without the signature that was asked for"
+    fusetune.write_lock(lock, source)
+    assert lock.read_text() == plain
+
+
+def test_a_signed_lock_of_a_program_is_one_for_ci(lock: Path, tmp_path: Path) -> None:
+    source, key = locked(lock), tmp_path / "key.pem"
+    source.peek(FUSION, ROWS)
+    signer = Signer.create(key)
+    fusetune.write_lock(lock, source, sign_key=key)
+    check_signature(lock, read_lock(lock), Trust.of(signer.public))
+    with pytest.raises(LockError, match=r"expected a signature of a key of --trust"):
+        check_signature(lock, read_lock(lock), Trust.of(written(OURS)))
 
 
 def test_what_is_signed_is_all_but_the_signature(lock: Path) -> None:

@@ -15,7 +15,9 @@ from fusetune.cli.app import main
 from fusetune.errors import FusetuneError, InvalidPack, OutdatedProof, Untrusted, WrongArguments
 from fusetune.pack import Pack
 from fusetune.running import PackSource, default_source, use_pack, use_source
+from fusetune.signer import Signer
 from fusetune.store import Store
+from fusetune.whole import written_whole
 from fusetune.wire.artifact import VERIFIER, Evidence
 from fusetune.wire.binding import Binding
 from fusetune.wire.lock import Lock, LockedCard, LockedEvidence, LockEntry
@@ -257,6 +259,13 @@ def locked(view: KernelView) -> Lock:
     return Lock(fusions={"gelu": entry})
 
 
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    for place in (tmp_path / "none" / "p.ftpack", tmp_path):
+        with pytest.raises(OSError, match=rf"'{place}'$"), written_whole(place) as part:
+            part.write_bytes(b"")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_lock_is_packed_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     view, data = made(8)
     store, lock, out = tmp_path / "store", tmp_path / "kernels.lock", tmp_path / "kernels.ftpack"
@@ -272,5 +281,11 @@ def test_a_lock_is_packed_from_the_command_line(tmp_path: Path, capsys: pytest.C
     assert main(["pack", "show", str(out), "--sha256", "0" * 64]) == 2
     assert main(["pack", "show", str(out), "--trust", written(OURS)]) == 2
     assert "it is not signed" in capsys.readouterr().err
+    signer = Signer.create(tmp_path / "key.pem")
+    assert main([*words, "--sign-key", str(tmp_path / "key.pem")]) == 0
+    assert main(["pack", "show", str(out), "--sha256", sha256, "--trust", signer.public]) == 0
+    before = out.read_bytes()
+    assert main([*words, "--sign-key", str(lock)]) == 2
+    assert out.read_bytes() == before
     assert main(["pack", "show", str(lock)]) == 2
     assert main(["pack", "build", "--lock", str(out), "--out", str(out)]) == 2

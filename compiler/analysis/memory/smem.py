@@ -66,9 +66,11 @@ def plan_shared_memory(
     threads: int = 1,
     scans: Sequence[BlockScan] = (),
     turns: int = 0,
+    accumulators: int = 0,
 ) -> SharedMemoryPlan:
     """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor and
-    each of the groups of threads that take `turns` with them, then the partials of folds, the sums of scans, what each
+    each of the groups of threads that take `turns` with them, those of `accumulators`,
+    then the partials of folds, the sums of scans, what each
     of the `threads` of a block has parked, and the address of its tensor memory."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
     shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
@@ -85,7 +87,7 @@ def plan_shared_memory(
         producer = sf.producer(t.name)
         if producer is not None and producer.via.is_bulk:
             barriers += stages * (2 if t.circular is not None and barriers_of(t.circular) > stages else 1)
-    barriers += turns + sum(op.via.by_tensor_cores for op in sf.ops)
+    barriers += turns + accumulators + sum(op.via.by_tensor_cores for op in sf.ops)
     barriers += sum(fold.stages for fold in folds if fold.cluster > 1)
     barrier_offset = -(-at // BARRIER_BYTES) * BARRIER_BYTES
     total = barrier_offset + barriers * BARRIER_BYTES

@@ -15,6 +15,7 @@ from compiler.analysis.id.graph import IdGraph
 from compiler.analysis.loops.axes import LoopMap
 from compiler.analysis.memory.memory_order import is_honoured, is_shifted
 from compiler.analysis.memory.swizzle import repeat_bytes
+from compiler.analysis.mma.accumulators import accumulators_of
 from compiler.analysis.sync.circular_buffer import barriers_of, circular_buffers
 from compiler.arch import BARRIER_BYTES
 from compiler.ir.domain import ScheduledFusion
@@ -173,10 +174,11 @@ def _adds_nothing(t: TensorView, a: IterDomain) -> bool:
 
 def _barriers(sf: ScheduledFusion, loops: LoopMap) -> int:
     """mbarriers of all bulk loads: one that no circular buffer holds has its own, those of a circular loop share. A
-    copy by the tensor cores has one."""
+    copy by the tensor cores has one, results in tensor memory theirs."""
     loads = [op.output for op in sf.ops if op.via.is_bulk and sf.tensor(op.output).memory is MemoryType.SHARED]
     single = sum(sf.tensor(name).circular is None for name in loads)
     single += sum(op.via.by_tensor_cores for op in sf.ops)
+    single += sum(group.barriers for group in accumulators_of(sf))
     buffered = [
         next((o for n, o in zip(c.tensors, c.options, strict=True) if n in loads), None)
         for c in circular_buffers(sf, loops).loops

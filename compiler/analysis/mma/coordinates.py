@@ -83,7 +83,7 @@ def instruction_coordinates(indexing: Indexing, t: TensorView, unit: MmaUnit) ->
         return None
     offset, inner = indexing.write_offset(t), 1
     moved: dict[Var, Expr] = {}
-    held, summed = _mma_variables(indexing, t)
+    held, summed = mma_variables(indexing, t)
     columns = 1
     for v in held:
         columns *= v.extent
@@ -121,8 +121,8 @@ def instruction_coordinates(indexing: Indexing, t: TensorView, unit: MmaUnit) ->
     )
 
 
-def _mma_variables(indexing: Indexing, t: TensorView) -> tuple[list[Var], list[Var]]:
-    """The variables of an instruction's axes: those of elements, and those that are summed along, outermost first."""
+def mma_variables(indexing: Indexing, t: TensorView) -> tuple[list[Var], list[Var]]:
+    """The variables of a product's Mma axes: those of elements, and those that are summed along, outermost first."""
     found: tuple[list[Var], list[Var]] = ([], [])
     for i, (axis, type_) in enumerate(zip(t.loop, t.types, strict=True)):
         if type_ is ParallelType.MMA:

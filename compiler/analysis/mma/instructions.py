@@ -1,5 +1,5 @@
 """The instructions of tensor cores: shapes and types (PTX ISA, "Shape for wgmma.mma_async", "Matrix Fragments for
-mma.m16n8k16").
+mma.m16n8k16", "Kinds of matrix-multiply" of tcgen05.mma).
 
 An instruction takes `MMA_K_BYTES` of the dimension that is summed along, of every type.
 """
@@ -13,6 +13,9 @@ from compiler.arch import (
     MMA_K_BYTES,
     MMA_SYNC_COLUMNS,
     MMA_SYNC_ROWS,
+    TCGEN05_COLUMNS,
+    TCGEN05_HALF_ROWS,
+    TCGEN05_ROWS,
     WARP_THREADS,
     WARPGROUP_THREADS,
     WGMMA_ROWS,
@@ -24,16 +27,22 @@ _HALVES = frozenset({DType.F16, DType.BF16})
 
 
 class MmaUnit(StrEnum):
-    """How the tensor cores are asked: by a warp group whose operands lie in shared memory, or by a warp whose operands
-    its lanes hold."""
+    """How the tensor cores are asked: by a warp group whose operands lie in shared memory, by a warp whose operands its
+    lanes hold, or by one thread whose operands lie in shared memory, for a result in tensor memory."""
 
     WGMMA = "wgmma"
     MMA_SYNC = "mma_sync"
+    TCGEN05 = "tcgen05"
 
     @property
     def threads(self) -> int:
         """Threads that execute an instruction together."""
-        return WARPGROUP_THREADS if self is MmaUnit.WGMMA else WARP_THREADS
+        return {MmaUnit.WGMMA: WARPGROUP_THREADS, MmaUnit.MMA_SYNC: WARP_THREADS, MmaUnit.TCGEN05: 1}[self]
+
+    @property
+    def reads_shared(self) -> bool:
+        """Whether descriptors say where in shared memory both operands lie."""
+        return self is not MmaUnit.MMA_SYNC
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +55,12 @@ class Instruction:
     k: int
     operand: DType
     accumulator: DType
+    holds_rows: bool = False
+    """Of wgmma: whether threads hold the rows' operand, which lies in shared memory otherwise."""
 
     def __str__(self) -> str:
-        return f"{self.unit} m{self.m}n{self.n}k{self.k} {self.operand} -> {self.accumulator}"
+        held = " of rows in registers" if self.holds_rows else ""
+        return f"{self.unit} m{self.m}n{self.n}k{self.k} {self.operand} -> {self.accumulator}{held}"
 
     @property
     def held(self) -> int:
@@ -64,16 +76,34 @@ class Instruction:
             return False
         if self.unit is MmaUnit.MMA_SYNC:
             return (self.m, self.n) == (MMA_SYNC_ROWS, MMA_SYNC_COLUMNS)
+        if self.unit is MmaUnit.TCGEN05:
+            return self._is_of_tensor_memory
         step = 16 if self.operand is DType.I8 and self.n > 32 else 8
         return self.m == WGMMA_ROWS and 0 < self.n <= 256 and self.n % step == 0
+
+    @property
+    def _is_of_tensor_memory(self) -> bool:
+        """Columns by 16, of 64 rows by 8: the manual has 8 for 128 rows too, which CUTLASS and DeepGEMM do not take.
+        Integers have 8 and 24 besides multiples of 16."""
+        if not 0 < self.n <= 256 or self.m not in (TCGEN05_ROWS, TCGEN05_HALF_ROWS):
+            return False
+        is_half = self.m == TCGEN05_HALF_ROWS
+        if self.operand is DType.I8:
+            return self.n % TCGEN05_COLUMNS == 0 or (is_half and self.n in (8, 24))
+        return self.n % (8 if is_half else TCGEN05_COLUMNS) == 0
 
     def is_on(self, arch: Arch) -> bool:
         """Whether an architecture has the unit, for these types (PTX ISA, target ISA notes)."""
         if self.unit is MmaUnit.WGMMA:
             return arch.capability == (9, 0)
+        if self.unit is MmaUnit.TCGEN05:
+            return arch.has_tmem and (self.operand is not DType.I8 or arch.capability == (10, 0))
         return arch.capability >= ((8, 9) if self.operand in FP8 else (8, 0))
 
     @property
     def transposes(self) -> bool:
-        """Whether operands in shared memory may have the rows, or columns, side by side: of 16 bits only."""
+        """Whether operands in shared memory may have the rows, or columns, side by side: of 16 bits, for a result in
+        tensor memory also of 8 bits, whose columns are then multiples of 16 (PTX ISA, tcgen05.mma: transposition)."""
+        if self.unit is MmaUnit.TCGEN05:
+            return self.operand in _HALVES or self.n % TCGEN05_COLUMNS == 0
         return self.operand in _HALVES

@@ -10,6 +10,7 @@ from compiler.analysis.mma.coordinates import Coordinates, instruction_coordinat
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.analysis.mma.register_operand import OperandFragment, register_operand
 from compiler.analysis.mma.shared_operand import OperandTile, shared_operand
+from compiler.analysis.mma.tensor_coordinates import tensor_coordinates
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
 from compiler.ir.iter_domain import MemoryType, ParallelType
@@ -34,16 +35,29 @@ class MmaProduct:
     rows: OperandTile | OperandFragment | None = None
     columns: OperandTile | OperandFragment | None = None
 
+    @property
+    def holds_rows(self) -> bool:
+        """Whether a warp group's threads hold the rows' operand."""
+        return self.instruction is not None and self.instruction.holds_rows
+
 
 def is_by_mma(t: TensorView) -> bool:
     """Whether an instruction of the tensor cores makes elements of the tensor."""
     return ParallelType.MMA in t.types
 
 
+def made_in_tensor_memory(sf: ScheduledFusion) -> frozenset[str]:
+    """The tensors that tensor cores make in tensor memory, asked by one thread."""
+    made = (sf.tensor(op.output) for op in sf.ops if op.kind in CONTRACTIONS)
+    return frozenset(t.name for t in made if t.memory is MemoryType.TENSOR and is_by_mma(t))
+
+
 def is_held_by_warps(products: Mapping[str, MmaProduct], op: TensorOp, name: str) -> bool:
-    """Whether an instruction takes the operand `name` from the registers of all lanes of a warp."""
+    """Whether an instruction takes the operand `name` from the registers of all lanes of a warp, or warp group."""
     product = products.get(op.output)
-    return product is not None and product.unit is MmaUnit.MMA_SYNC and name in product.operands
+    if product is None or name not in product.operands:
+        return False
+    return product.unit is MmaUnit.MMA_SYNC or (name == product.operands[0] and product.holds_rows)
 
 
 def infer_products(
@@ -58,21 +72,30 @@ def _product(
     sf: ScheduledFusion, indexing: Indexing, op: TensorOp, t: TensorView, swizzle_span: Callable[[str], int]
 ) -> MmaProduct:
     left, right = op.tensor_inputs
-    shared = MemoryType.SHARED in (sf.tensor(left).memory, sf.tensor(right).memory)
-    unit = MmaUnit.WGMMA if shared else MmaUnit.MMA_SYNC
-    found = instruction_coordinates(indexing, t, unit)
+    unit = _unit(sf, t, (left, right))
+    is_by_one = unit is MmaUnit.TCGEN05
+    found = tensor_coordinates(indexing, t) if is_by_one else instruction_coordinates(indexing, t, unit)
     if found is None or not _is_fragment(indexing, t, found):
         return MmaProduct(t.name, unit, (left, right))
     if found.at(indexing.read_offset(op, left)).variables & found.of_column.keys():
         left, right = right, left
-    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype)
+    holds_rows = unit is MmaUnit.WGMMA and sf.tensor(left).memory is MemoryType.LOCAL
+    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype, holds_rows)
     rows, columns = (
         _shared(sf, indexing, op, name, found, of, swizzle_span)
-        if unit is MmaUnit.WGMMA
+        if unit.reads_shared and not (holds_rows and name == left)
         else _held(sf, indexing, op, name, found, of)
         for name, of in ((left, found.of_row), (right, found.of_column))
     )
     return MmaProduct(t.name, unit, (left, right), found, made, rows, columns)
+
+
+def _unit(sf: ScheduledFusion, t: TensorView, operands: tuple[str, str]) -> MmaUnit:
+    """The unit of a product, by where its result and its operands lie."""
+    if t.memory is MemoryType.TENSOR:
+        return MmaUnit.TCGEN05
+    is_shared = MemoryType.SHARED in (sf.tensor(name).memory for name in operands)
+    return MmaUnit.WGMMA if is_shared else MmaUnit.MMA_SYNC
 
 
 def _is_fragment(indexing: Indexing, t: TensorView, found: Coordinates) -> bool:

@@ -5,6 +5,8 @@ bytes, (PTX ISA, "Matrix Fragments for mma.m16n8k8", ".m16n8k16", ".m16n8k32": A
 
     row l / 4 + 8 * (v % 2), k 4 / e * (l % 4 + 4 * (v / 2)) + element       of the rows, whose v is 0 to 3
     column l / 4,            k 4 / e * (l % 4 + 4 * v) + element             of the columns, whose v is 0 and 1
+
+The four warps of a warp group have 16 rows each of the 64 of its instruction ("Register Fragments" of wgmma: A).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from compiler.analysis.mma.coordinates import GROUP, evaluated, place_in
-from compiler.arch import REGISTER_BYTES, WARP_THREADS
+from compiler.arch import MMA_SYNC_ROWS, REGISTER_BYTES, WARP_THREADS
 from compiler.ir.expr import Expr, Var, const, without_marks
 
 _LINES, _PAIRS = 8, 4
@@ -51,12 +53,14 @@ def register_operand(
         return None
     pack = REGISTER_BYTES // nbytes
     r, k = np.meshgrid(np.arange(row.extent), np.arange(place.extent), indexing="ij")
-    register = r // _LINES + row.extent // _LINES * (k // (_PAIRS * pack))
+    of_warp = min(row.extent, MMA_SYNC_ROWS)
+    register = r % of_warp // _LINES + of_warp // _LINES * (k // (_PAIRS * pack))
     element = register * pack + k % pack
-    lanes = r % _LINES * _PAIRS + k // pack % _PAIRS
+    lanes = r // of_warp * WARP_THREADS + r % _LINES * _PAIRS + k // pack % _PAIRS
     groups = [v.name == GROUP for v in others]
     held_at, lane_at = (evaluated(e, (row, place, *others)) for e in (held, lane))
-    warp = np.indices([v.extent for v in others])[groups.index(True)] * WARP_THREADS if any(groups) else np.int64(0)
+    threads = row.extent // of_warp * WARP_THREADS
+    warp = np.indices([v.extent for v in others])[groups.index(True)] * threads if any(groups) else np.int64(0)
     lane_wanted = lanes.reshape(*lanes.shape, *(1 for _ in others)) + warp
     held_wanted = element.reshape(*element.shape, *(1 for _ in others)) + held_at[0, 0]
     if not (lane_at == lane_wanted).all() or not (held_at == held_wanted).all():

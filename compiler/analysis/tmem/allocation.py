@@ -67,7 +67,8 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class TmemLayout:
-    """Where the elements of a tensor lie: `lanes`, and `columns` counted in elements; `columns_needed` of 4 bytes."""
+    """Where the elements of a tensor lie: `lanes`, and `columns` counted in elements; `columns_needed` of 4 bytes, in
+    as many places as there are results under way while one is read."""
 
     tensor: TensorView
     lanes: Side
@@ -75,7 +76,8 @@ class TmemLayout:
 
     @property
     def columns_needed(self) -> Size:
-        return (self.columns.span * Size(self.tensor.dtype.nbits)).ceil_div(Size(TMEM_COLUMN_BITS))
+        one = (self.columns.span * Size(self.tensor.dtype.nbits)).ceil_div(Size(TMEM_COLUMN_BITS))
+        return one * Size(1 + self.tensor.in_flight) if self.tensor.in_flight else one
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from compiler.analysis.id.linear import grid
 from compiler.analysis.loops.loop_nest import LoopNest
+from compiler.analysis.mma.product import made_in_tensor_memory
 from compiler.analysis.tmem.access import TmemAccess
 from compiler.analysis.tmem.allocation import TmemRegion, columns_allocated, shifted_from
 from compiler.analysis.tmem.tmem import TensorMemoryPlan
@@ -87,7 +88,10 @@ class _Lives:
     def end_before(self, first: TmemRegion, second: TmemRegion) -> bool:
         """Whether all tensors of one region are read before any of another one is stored to, in every turn of the loops
         around: what is stored there depends on every one of those reads, and no loop keeps one alive over turns of the
-        other."""
+        other. Products that are asked for go on beside what threads do: the next ones may have begun."""
+        asked = made_in_tensor_memory(self.sf)
+        if not asked.isdisjoint((*self._lying_in(first), *self._lying_in(second))):
+            return False
         return all(self._ends_before(a, b) for a in self._lying_in(first) for b in self._lying_in(second))
 
     def _lying_in(self, region: TmemRegion) -> list[str]:

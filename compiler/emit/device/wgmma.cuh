@@ -1,6 +1,7 @@
 // Asynchronous products of warp groups (PTX ISA, "wgmma.mma_async", "wgmma.fence", "wgmma.commit_group",
 // "wgmma.wait_group"). sm_90a. All threads of four neighbouring warps come to each of them together, with one descriptor.
 #pragma once
+#include "matrix_descriptor.cuh"
 #include "mbarrier.cuh"
 
 // What was done to registers comes before the instructions that use them.
@@ -27,26 +28,17 @@ FT_INLINE void ft_mma_hold(::i32* regs) {
   for (int i = 0; i < N; ++i) asm volatile("" : "+r"(regs[i])::"memory");
 }
 
-// Frees shared memory that instructions have read which are done, once for a whole warp: they read as copies write, by
-// the asynchronous proxy, and no fence is between (PTX ISA, "wgmma.wait_group").
-FT_INLINE void ft_mma_free_by_warp(u32 bar) {
-  u32 lane;
-  asm("mov.u32 %0, %%laneid;" : "=r"(lane));
-  __syncwarp();
-  if (lane == 0u) {
-    ft_mbarrier_arrive(bar);
+// The same of N elements of 16 or 8 bits that are an operand: words of four bytes, as instructions take them.
+template <int N, class T>
+FT_INLINE void ft_mma_hold(T* regs) {
+  constexpr int WORDS = N * sizeof(T) / 4;
+#pragma unroll
+  for (int i = 0; i < WORDS; ++i) {
+    u32 word;
+    memcpy(&word, regs + i * (4 / sizeof(T)), 4);
+    asm volatile("" : "+r"(word)::"memory");
+    memcpy(regs + i * (4 / sizeof(T)), &word, 4);
   }
-}
-
-// An address of shared memory as descriptors have it, of 18 bits. In a cluster the block's rank stands above (bit 24 on an
-// H100): among the bits of a descriptor it would move what is read.
-FT_INLINE u32 ft_matrix_address(u32 smem_addr) { return smem_addr & 0x3ffffu; }
-
-// The descriptor of a matrix in shared memory: SHAPE has its offsets and its swizzle, in their bits (PTX ISA, "Matrix
-// Descriptor Format"); the address counts in 16 bytes.
-template <u64 SHAPE>
-FT_INLINE u64 ft_matrix(u32 smem_addr) {
-  return SHAPE | static_cast<u64>(smem_addr >> 4);
 }
 
 // The first operands of an instruction in its text, and registers of an array as operands that it adds to.
@@ -155,4 +147,53 @@ FT_INLINE u64 ft_matrix(u32 smem_addr) {
         "}"                                                                                                            \
         : FT_ADDED_##COUNT("+r", 0)                                                                                    \
         : "l"(a), "l"(b), "r"(adds));                                                                                  \
+  }
+
+// d = a @ b + d, or a @ b where `adds` is 0, of rows that the threads hold: four words of each.
+#define FT_WGMMA_HALVES_HELD(NAME, SHAPE, TYPES, COUNT, A, A1, A2, A3, B, ADDS, TB)                                    \
+  template <int TRANSPOSED_B>                                                                                          \
+  FT_INLINE void ft_wgmma_##NAME(float* d, const void* left, u64 b, u32 adds) {                                        \
+    u32 a[4];                                                                                                          \
+    memcpy(a, left, 16);                                                                                               \
+    asm volatile(                                                                                                      \
+        "{\n"                                                                                                          \
+        "  .reg .pred adds;\n"                                                                                         \
+        "  setp.ne.b32 adds, %" #ADDS ", 0;\n"                                                                         \
+        "  wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" FT_RESULTS_##COUNT "}, {%" #A ", %" #A1 ", %" #A2       \
+        ", %" #A3 "}, %" #B ", adds, 1, 1, %" #TB ";\n"                                                                \
+        "}"                                                                                                            \
+        : FT_ADDED_##COUNT("+f", 0)                                                                                    \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds), "n"(TRANSPOSED_B));                           \
+  }
+
+// The same of floats of 8 bits.
+#define FT_WGMMA_BYTES_HELD(NAME, SHAPE, TYPES, COUNT, A, A1, A2, A3, B, ADDS)                                         \
+  FT_INLINE void ft_wgmma_##NAME(float* d, const void* left, u64 b, u32 adds) {                                        \
+    u32 a[4];                                                                                                          \
+    memcpy(a, left, 16);                                                                                               \
+    asm volatile(                                                                                                      \
+        "{\n"                                                                                                          \
+        "  .reg .pred adds;\n"                                                                                         \
+        "  setp.ne.b32 adds, %" #ADDS ", 0;\n"                                                                         \
+        "  wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" FT_RESULTS_##COUNT "}, {%" #A ", %" #A1 ", %" #A2       \
+        ", %" #A3 "}, %" #B ", adds, 1, 1;\n"                                                                          \
+        "}"                                                                                                            \
+        : FT_ADDED_##COUNT("+f", 0)                                                                                    \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));                                              \
+  }
+
+// And of integers of 8 bits, whose sums wrap.
+#define FT_WGMMA_INTEGERS_HELD(NAME, SHAPE, TYPES, COUNT, A, A1, A2, A3, B, ADDS)                                      \
+  FT_INLINE void ft_wgmma_##NAME(::i32* d, const void* left, u64 b, u32 adds) {                                        \
+    u32 a[4];                                                                                                          \
+    memcpy(a, left, 16);                                                                                               \
+    asm volatile(                                                                                                      \
+        "{\n"                                                                                                          \
+        "  .reg .pred adds;\n"                                                                                         \
+        "  setp.ne.b32 adds, %" #ADDS ", 0;\n"                                                                         \
+        "  wgmma.mma_async.sync.aligned." SHAPE "." TYPES " {" FT_RESULTS_##COUNT "}, {%" #A ", %" #A1 ", %" #A2       \
+        ", %" #A3 "}, %" #B ", adds;\n"                                                                                \
+        "}"                                                                                                            \
+        : FT_ADDED_##COUNT("+r", 0)                                                                                    \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));                                              \
   }

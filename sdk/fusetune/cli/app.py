@@ -20,6 +20,7 @@ from fusetune.errors import (
     InvalidRequest,
     ServerRefused,
     Untrusted,
+    UnusableKey,
 )
 from fusetune.kernel import Kernel
 from fusetune.pack import Pack
@@ -36,6 +37,7 @@ _INPUT_FAULTS = (
     CannotConvert,
     ServerRefused,
     Untrusted,
+    UnusableKey,
 )
 
 
@@ -100,7 +102,7 @@ def report(chosen: argparse.Namespace) -> int:
 
 def pack_build(chosen: argparse.Namespace) -> int:
     """The kernels that a lock names, out of the store, in one file that needs no service; prints its hash."""
-    print(build(chosen.lock, chosen.out, None if chosen.store is None else Store(chosen.store)))
+    print(build(chosen.lock, chosen.out, None if chosen.store is None else Store(chosen.store), chosen.sign_key))
     return 0
 
 
@@ -145,6 +147,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--lock", required=True, metavar="FILE", help="a lock: of service ci, or of fusetune.write_lock")
     made.add_argument("--out", required=True, metavar="FILE", help="where to write it")
     made.add_argument("--store", metavar="DIR", help="the store that has the kernels")
+    made.add_argument("--sign-key", metavar="FILE", help="private key to sign it with")
     made = packs.add_parser("show", help=pack_show.__doc__, description=pack_show.__doc__)
     made.set_defaults(run=pack_show)
     made.add_argument("file", metavar="FILE", help="a pack")

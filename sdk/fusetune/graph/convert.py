@@ -43,9 +43,10 @@ class Converted:
     draws: int = 0
     layouts: tuple[tuple[Any, ...] | None, ...] = ()
 
-    def binding(self, tensors: Sequence[torch.Tensor]) -> Binding:
-        """Sizes, strides and alignment of the tensors of a call, which may be fake or meta tensors."""
-        found = binding_of(self.fusion, [_Described(tensor) for tensor in tensors])
+    def binding(self, tensors: Sequence[Any]) -> Binding:
+        """Sizes, strides and alignment of the tensors of a call, which may be fake or meta tensors; of a list the
+        alignment that all of it has."""
+        found = binding_of(self.fusion, [_described(tensor) for tensor in tensors])
         if not any(self.layouts):
             return found
         strides = [
@@ -77,6 +78,10 @@ class _Described:
         if isinstance(self._tensor, torch._subclasses.FakeTensor) or self._tensor.device.type == "meta":
             return int(self._tensor.storage_offset()) * self._tensor.dtype.itemsize
         return self._tensor.data_ptr()
+
+
+def _described(given: Any) -> Any:
+    return [_Described(x) for x in given] if isinstance(given, list | tuple) else _Described(given)
 
 
 def to_fusion(

@@ -9,7 +9,7 @@ import torch
 
 PREFIX = "_foreach_"
 
-_OVERLOADS = ("default", "Scalar", "ScalarList", "List", "Tensor")
+_OVERLOADS = ("default", "Scalar", "ScalarList", "List", "Tensor", "ScalarAndTensor")
 NAMES = (
     "abs", "add", "addcdiv", "addcmul", "ceil", "clamp_max", "clamp_min", "clone", "copy", "cos", "div", "erf", "exp",
     "expm1", "floor", "lerp", "log", "log1p", "log2", "maximum", "minimum", "mul", "neg", "norm", "pow", "reciprocal",

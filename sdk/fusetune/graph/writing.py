@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, overload
 
 import torch
 from torch.fx import Node
@@ -154,6 +154,12 @@ class Writing:
 
     # Making operands alike
 
+    @overload
+    def cast(self, value: Tensor, dtype: DTypeName) -> Tensor: ...
+    @overload
+    def cast(self, value: Value, dtype: DTypeName) -> Value: ...
+    @overload
+    def cast(self, value: Value | Number, dtype: DTypeName) -> Value | Number: ...
     def cast(self, value: Value | Number, dtype: DTypeName) -> Value | Number:
         """The value in another dtype, rounded as torch rounds it; scalars by value take what they stand beside."""
         match value:
@@ -181,11 +187,16 @@ class Writing:
         rank = len(value.shape)
         return self._once(value, "broadcast_to", shape, tuple(range(len(shape) - rank, len(shape))))
 
+    def made(self, name: str, *operands: Any, **said: Any) -> Tensor:
+        """What the builder's operator of that name gives."""
+        found: Tensor = getattr(self.f, name)(*operands, **said)
+        return found
+
     def _once(self, value: Tensor, name: str, *attributes: Any) -> Tensor:
         """What an operator gives of a tensor, written once for all that ask for it."""
         key = (value.name, name, attributes)
         if key not in self._made:
-            self._made[key] = getattr(self.f, name)(value, *attributes)
+            self._made[key] = self.made(name, value, *attributes)
         return self._made[key]
 
     def alike(
@@ -211,6 +222,12 @@ class Writing:
                 assert not isinstance(x, Several)
                 made.append(_plain(x, dtype))
         return made
+
+    def alone(self, x: Any, node: Node) -> Tensor | ByValue:
+        """One operand in the shape and dtype of a node's result; numbers are written out."""
+        (found,) = self.alike([x], self.dtype(node), self.shape(node))
+        assert not isinstance(found, int | float)
+        return found
 
     def refuse(self, node: Node, reason: str, fix: str = "") -> NoReturn:
         """Raise CannotConvert for `node`."""

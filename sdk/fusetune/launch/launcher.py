@@ -19,6 +19,9 @@ from fusetune.wire.artifact import KernelArtifact, LaunchSpec
 from fusetune.wire.lists import ListRow, chunks_of, pieces
 from fusetune.wire.op_check import ITEM_BYTES
 
+ListTable = tuple[PackedParams, tuple[int, int, int]]
+"""One launch over lists: its parameters, with the table of its tensors, and its grid."""
+
 PACKED_CALLS_KEPT = 256
 """Sets of addresses whose parameters stay packed; a training loop has a handful, a timing run one a buffer set."""
 
@@ -165,6 +168,12 @@ class Launcher:
     ) -> None:
         """Enqueues a kernel over lists on these tensors, none of them empty, in as few launches as its table has room
         for. `pointers`: by position, the tensors beside the lists. Raises what `launch` raises."""
+        self.launch_tables(self.tables(rows, pointers, numbers), stream)
+
+    def tables(
+        self, rows: Sequence[ListRow], pointers: Mapping[int, int], numbers: Numbers = ()
+    ) -> tuple[ListTable, ...]:
+        """What `launch_lists` enqueues, for as long as the tensors stay where they are. Raises GuardFailed."""
         arg = self._lists
         assert arg is not None, "an artifact over lists"
         for position, pointer in pointers.items():
@@ -174,12 +183,19 @@ class Launcher:
                 self._check_aligned(position, pointer)
         every = tuple(pointers.get(position, 0) for position in range(len(self._aligns)))
         (spec,) = self.artifact.launches
+        made = []
         for first in range(0, len(rows), arg.rows):
             some = rows[first : first + arg.rows]
             params = pack_params(spec.args, every, (), _no_tensor_maps, some)
             params.tell(numbers)
-            with current_context(self.device):
-                self._enqueue(0, params, stream, (chunks_of(some, arg.tile), 1, 1))
+            made.append((params, (chunks_of(some, arg.tile), 1, 1)))
+        return tuple(made)
+
+    def launch_tables(self, tables: Sequence[ListTable], stream: int) -> None:
+        """Enqueues what `tables` has made. Raises what `launch` raises."""
+        with current_context(self.device):
+            for params, grid in tables:
+                self._enqueue(0, params, stream, grid)
 
     def _rows_of(self, pointers: tuple[int, ...]) -> tuple[ListRow, ...]:
         """Flat tensors as lists of their parts, where the kernel is over lists."""

@@ -16,7 +16,7 @@ from fusetune.signing import Trust, TrustLike, process_trust
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
-from fusetune.wire.lock import Lock, LockedCard, LockedEvidence, LockEntry, UnusableLock, parse_lock
+from fusetune.wire.lock import CARD_FACTS, Lock, LockedCard, LockedEvidence, LockEntry, UnusableLock, parse_lock
 from fusetune.wire.service import Accept, KernelView
 
 _ANY = Search()
@@ -122,9 +122,26 @@ def locked_kernel(pin: LockEntry, store: Store) -> tuple[bytes, Kernel]:
         raise InvalidLock(what, f"{store!r} does not have it: copy the store's folder that the lock was written beside")
     info = store.view(pin.fingerprint, pin.binding_hash, sha256(data).hexdigest())
     kernel = Kernel.from_json(data, where=what, info=info, origin="store")
-    if strangers := pin.strangers(kernel.artifact):
+    if strangers := pin.strangers(kernel.artifact) + _misfits(pin, kernel):
         raise InvalidLock(what, f"{store!r} has another kernel in its place: {'; '.join(strangers)}")
     return data, kernel
+
+
+def _misfits(pin: LockEntry, kernel: Kernel) -> tuple[str, ...]:
+    """Each field of an entry that names a kernel's bytes in which it is not as `write_lock` would have written it.
+
+    Times and the driver may have changed since: kernels are timed again. An entry of `service ci` says what its own GPU
+    said of itself, so it is not held against what a service knows.
+    """
+    if pin.artifact_sha256 is None or kernel.info is None:
+        return ()
+    ours, theirs = pin.model_dump(), _entry(kernel, kernel.info).model_dump()
+    found = [
+        (f"card.{name}", value, theirs["card"][name]) for name, value in ours["card"].items() if name in CARD_FACTS
+    ]
+    found += [(f"evidence.{name}", ours["evidence"][name], theirs["evidence"][name]) for name in ("correct", "time")]
+    found += [(name, ours[name], theirs[name]) for name in ("policy", "nvrtc")]
+    return tuple(f"{name}: the lock has {x}, the kernel {y}" for name, x, y in found if x != y)
 
 
 def _bytes_of(pin: LockEntry, store: Store) -> bytes | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 from fusetune.environment import Environment
 from fusetune.pack import Pack
 from fusetune.running.lock import LockedSource, lock_of, read_lock
 from fusetune.running.packed import PackSource
 from fusetune.running.source import KernelSource, ServiceSource
+from fusetune.signer import Signer, SignKeyLike, signed_by
 from fusetune.signing import TrustLike
 from fusetune.store import Store
+from fusetune.whole import written_whole
 
 _DEFAULT: list[KernelSource] = []
 
@@ -43,14 +44,17 @@ def use_pack(pack: Pack | str | os.PathLike[str]) -> None:
     use_source(PackSource(pack if isinstance(pack, Pack) else Pack.load(pack)))
 
 
-def write_lock(path: str | os.PathLike[str], source: KernelSource | None = None) -> int:
+def write_lock(
+    path: str | os.PathLike[str], source: KernelSource | None = None, *, sign_key: SignKeyLike | None = None
+) -> int:
     """Writes which kernels this process holds (those of `default_source()` unless another is named); returns how many.
 
-    Raises OSError; InvalidLock where one of them is provisional.
+    `sign_key`: the file of a private key (`python -m service signing create`) that signs the lock, for `trust` of
+    `read_lock` and `service ci --trust`; without one it is not signed. Raises OSError; InvalidLock where a kernel is
+    provisional; UnusableKey, PackageMissing, with nothing written.
     """
-    lock = lock_of(source if source is not None else default_source())
-    target = Path(path)
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    part.write_text(lock.to_json(), encoding="utf-8")
-    part.replace(target)
+    signer = None if sign_key is None else Signer.load(sign_key)
+    lock = signed_by(lock_of(source if source is not None else default_source()), signer)
+    with written_whole(path) as part:
+        part.write_text(lock.to_json(), encoding="utf-8")
     return len(lock.kernels)

@@ -20,7 +20,8 @@ from fusetune.torch_compile.program import Boxed
 
 log = logging.getLogger("fusetune.torch_compile")
 
-Bind = Callable[[Sequence[torch.Tensor]], KernelChoice]
+Bind = Callable[[Sequence[Any]], KernelChoice]
+"""Of tensors, and lists of tensors where the fusion has lists."""
 
 CLONED_SHARE = 0.25
 """Of what a region moves, a tensor at an odd address may be so much for a copy of it to be worth while."""
@@ -89,7 +90,7 @@ class RegionCall:
             self.choices[form] = self.bind(self._tensors(args))
         return form
 
-    def _tensors(self, args: Sequence[Any]) -> list[torch.Tensor]:
+    def _tensors(self, args: Sequence[Any]) -> list[Any]:
         """The tensors of the fusion, in its order, without those that random numbers start from."""
         return [args[n] for n in self._positions if n >= 0]
 

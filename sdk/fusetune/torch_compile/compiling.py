@@ -21,6 +21,7 @@ from fusetune.torch_compile.agreeing import AgreedFunctions
 from fusetune.torch_compile.calls import RegionCall
 from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
+from fusetune.torch_compile.listing import ListCall, lowered_lists
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eager_of, eager_of, lowered
 from fusetune.torch_compile.options import CompileOptions
 from fusetune.torch_compile.program import Boxed, Call, calls_of, held_by, program
@@ -154,7 +155,8 @@ class CompileBackend:
         key = alike(region.nodes, region.inputs, region.outputs)
         if key not in self._lowered:
             try:
-                self._lowered[key] = lowered(region, eager)
+                columns = region.columns
+                self._lowered[key] = lowered(region, eager) if columns is None else lowered_lists(columns)
             except FusetuneError as error:
                 self._lowered[key] = error
         found = self._lowered[key]
@@ -285,12 +287,17 @@ class _Session:
             if fusion.converted.draws:
                 eager = drawing_eager_of(region, f"{graph}_{number}")
 
-            def bind(tensors: Sequence[torch.Tensor]) -> KernelChoice:
+            def bind(tensors: Sequence[Any]) -> KernelChoice:
                 binding = fusion.converted.binding([*tensors, *_starts(fusion)])
                 return backend.choices.of(fusion.converted.fusion, binding, region.moved_bytes)
 
             clock = backend.clock(region.units[0].device)
-            call = RegionCall(fusion, eager, bind, clock, self.options.strict)
+            strict, columns = self.options.strict, region.columns
+            call = (
+                RegionCall(fusion, eager, bind, clock, strict)
+                if columns is None
+                else ListCall(fusion, eager, bind, clock, strict, region, columns)
+            )
             if call.is_static:  # else a call tells the sizes
                 call.choose([node.meta["val"] for node in region.inputs])
         except FusetuneError as error:

@@ -14,8 +14,12 @@ from fusetune.graph import Captured, Converted, capture, decompositions, to_fusi
 from fusetune.graph.sizes import is_open, worked_out
 from fusetune.torch_compile.drawing import drawing_calls, drawing_nodes
 from fusetune.torch_compile.program import Boxed, calls_of, program
+from fusetune.torch_compile.regions.columns import POINTWISE
 from fusetune.torch_compile.regions.operators import VIEWS, name_of, values_of
 from fusetune.torch_compile.regions.region import Region
+
+MOST_TRACED = 15
+"""Of an operator over more tensors the rule for one says whether it can be said: none of it is traced."""
 
 NEVER = frozenset({
     "mm", "addmm", "bmm", "baddbmm", "convolution", "convolution_backward", "embedding_dense_backward",
@@ -95,6 +99,8 @@ class Sayable:
             return True
         if node.target not in decompositions():
             return False
+        if name_of(node) in POINTWISE and len(values_of(node)) > MOST_TRACED:
+            return True  # said at one place, or not at all
         key = alike((node,), node.all_input_nodes, (node,))
         if key not in self._known:
             self._known[key] = _can_be_taken_apart(node)

@@ -66,7 +66,7 @@ def _call_lines(writer: _Writer, call: Call, gone: Sequence[fx.Node]) -> list[st
         return [held, *_deletions(writer, gone), f"{given}, = {function}(held)" if given else f"{function}(held)"]
     parts = [writer.text(x) for x in call.args]
     parts += [f"{key}={writer.text(value)}" for key, value in call.kwargs.items()]
-    return [f"{given} = {function}({', '.join(parts)})", *_deletions(writer, gone)]
+    return [f"{given + ' = ' if given else ''}{function}({', '.join(parts)})", *_deletions(writer, gone)]
 
 
 def _deletions(writer: _Writer, nodes: Sequence[fx.Node]) -> list[str]:

@@ -6,7 +6,7 @@ itself names all of the content: it is the pack's. Equal contents give equal fil
 pack.json                    the manifest
 kernels/<sha256>.json        an artifact, `fusetune.kernel/1`, byte for byte
 fusions/<fingerprint>.json   a fusion, canonical
-history/<tuning>.json        trials of a tuning, T4
+history/<tuning>.json        a search with its trials, `fusetune.history/1`
 signatures.json              signatures of the manifest, the one member that it does not list
 """
 
@@ -18,8 +18,9 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -32,10 +33,13 @@ from fusetune.wire.signature import Signature
 MANIFEST = "pack.json"
 SIGNATURES = "signatures.json"
 
+PACK_SUFFIX = ".ftpack"
+"""How the one member ends that is the pack, where the file is a wheel (`fusetune.wire.wheel`)."""
+
 MOST_BYTES = 1024 * 1024 * 1024
 """Of all members of one pack, unpacked: twenty thousand kernels of 50 KB."""
 
-_MOMENT = (1980, 1, 1, 0, 0, 0)
+MOMENT = (1980, 1, 1, 0, 0, 0)
 """When every member was written, as ZIP tells it: the earliest that it can say."""
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -76,9 +80,30 @@ def history_member(tuning: str) -> str:
     return f"history/{tuning}.json"
 
 
+def is_history(member: str) -> bool:
+    """Whether a member has the trials of a tuning."""
+    return member.startswith("history/")
+
+
 def pack_bytes(pack_sha256: str) -> bytes:
     """What a signature of a pack is over: the hash of its manifest, and that it is one of a pack."""
     return f"fusetune.pack/1 sha256 {pack_sha256}".encode()
+
+
+def strict_json(member: str, content: bytes) -> Any:
+    """The document of a member. Raises UnusablePack for what is no JSON, NaN and numbers that no f64 holds included."""
+    try:
+        return json.loads(content, parse_constant=_refuse, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise UnusablePack(f"{member}: it is no JSON document ({error})") from None
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word[:20]} is no number of JSON that is finite")
+
+
+def _finite(text: str) -> float:
+    return value if isfinite(value := float(text)) else _refuse(text)
 
 
 class PackWriter:
@@ -128,7 +153,7 @@ class PackWriter:
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in members.items():
-                archive.writestr(zipfile.ZipInfo(name, _MOMENT), data, zipfile.ZIP_DEFLATED)
+                archive.writestr(zipfile.ZipInfo(name, MOMENT), data, zipfile.ZIP_DEFLATED)
         return file.getvalue()
 
 
@@ -136,13 +161,13 @@ _SIGNATURES = TypeAdapter(tuple[Signature, ...])
 
 
 class PackFile:
-    """A pack that is read, member by member; each is held against its hash when it is. Raises UnusablePack, OSError."""
+    """A pack that is read, member by member; each is held against its hash when it is. Raises UnusablePack, OSError.
+
+    A wheel is read as the pack in it.
+    """
 
     def __init__(self, source: Path | bytes) -> None:
-        try:
-            self._archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
-        except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
-            raise UnusablePack(f"it is no ZIP archive ({error})") from None
+        self._archive = _opened(source)
         names = [info.filename for info in self._archive.infolist()]
         if len(set(names)) != len(names):
             raise UnusablePack("a member is there twice")
@@ -155,6 +180,7 @@ class PackFile:
                 )
         text = self._read(MANIFEST)
         self.sha256 = sha256(text).hexdigest()
+        strict_json(MANIFEST, text)
         try:
             self.manifest = PackManifest.model_validate_json(text)
         except ValidationError as error:
@@ -170,6 +196,12 @@ class PackFile:
             member = kernel_member(one.view.artifact_sha256)
             if self.manifest.members.get(member) != one.view.artifact_sha256:
                 raise UnusablePack(f"{member}: the manifest names other bytes for kernel {one.view.id}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Gives the file back."""
@@ -192,23 +224,49 @@ class PackFile:
             raise UnusablePack(f"{name}: its sha256 is not the one that the manifest names")
         return data
 
+    def check(self) -> None:
+        """Holds every member against its hash."""
+        for name in self.manifest.members:
+            self.member(name)
+
     def _read(self, name: str) -> bytes:
-        try:
-            with self._archive.open(name) as file:
-                return file.read()
-        except KeyError:
-            raise UnusablePack(f"it has no {name}") from None
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
-            raise UnusablePack(f"{name}: it is damaged ({error})") from None
+        return _read(self._archive, name)
+
+
+def _opened(source: Path | bytes, *, is_inner: bool = False) -> zipfile.ZipFile:
+    """The archive of the pack; of a wheel, which is never in another, the one in it. Raises UnusablePack, OSError."""
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source)
+    except (zipfile.BadZipFile, NotImplementedError, ValueError) as error:
+        raise UnusablePack(f"it is no ZIP archive ({error})") from None
+    if is_inner or not any(name.endswith(".dist-info/WHEEL") for name in archive.namelist()):
+        return archive
+    with archive:
+        inner = [info for info in archive.infolist() if info.filename.endswith(PACK_SUFFIX)]
+        if len(inner) != 1:
+            raise UnusablePack(f"it is a wheel with {len(inner)} packs, expected one file that ends in {PACK_SUFFIX}")
+        if inner[0].file_size > MOST_BYTES:
+            raise UnusablePack(f"it holds more than {MOST_BYTES // 2**20} MiB")
+        return _opened(_read(archive, inner[0].filename), is_inner=True)
+
+
+def _read(archive: zipfile.ZipFile, name: str) -> bytes:
+    try:
+        with archive.open(name) as file:
+            return file.read()
+    except KeyError:
+        raise UnusablePack(f"it has no {name}") from None
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
+        raise UnusablePack(f"{name}: it is damaged ({error})") from None
 
 
 def with_signatures(content: bytes, signatures: Iterable[Signature]) -> bytes:
-    """The same pack, signed by these alone; members stay as they are."""
+    """The same pack, signed by these alone; members stay as they are. Of a wheel, the pack in it."""
     out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+    with _opened(content) as before, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for info in before.infolist():
             if info.filename != SIGNATURES:
-                archive.writestr(zipfile.ZipInfo(info.filename, _MOMENT), before.read(info), zipfile.ZIP_DEFLATED)
+                archive.writestr(zipfile.ZipInfo(info.filename, MOMENT), before.read(info), zipfile.ZIP_DEFLATED)
         data = _SIGNATURES.dump_json(tuple(signatures))
-        archive.writestr(zipfile.ZipInfo(SIGNATURES, _MOMENT), data, zipfile.ZIP_DEFLATED)
+        archive.writestr(zipfile.ZipInfo(SIGNATURES, MOMENT), data, zipfile.ZIP_DEFLATED)
     return out.getvalue()

@@ -52,6 +52,10 @@ class Accept(Wire):
         """True if a result with `evidence` may answer the request."""
         return evidence.correct in self.correct and evidence.time in self.time
 
+    def is_like(self, other: Accept) -> bool:
+        """True if it allows what `other` allows, in whatever order it says so."""
+        return (set(self.correct), set(self.time)) == (set(other.correct), set(other.time))
+
 
 class TuningRequest(Wire):
     """POST /v1/tunings: find the fastest correct kernel of `fusion` at `binding` on `card`.
@@ -380,11 +384,13 @@ class Cards(Wire):
 
 
 class PackTaken(Wire):
-    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out."""
+    """What came of a pack: `kernels` are new here, `known` were here before, `left` names those that were left out;
+    `trials` of its history are new."""
 
     sha256: str
     kernels: int
     known: int
+    trials: int = 0
     left: Seq[str] = ()
 
 

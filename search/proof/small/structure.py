@@ -34,6 +34,7 @@ def structure(kernel: k.Kernel) -> Any:
         kernel.smem_bytes,
         kernel.smem_align,
         kernel.max_registers,
+        tuple((p.name, p.dtype, p.is_zeroed) for p in kernel.scratch),
         form.of(kernel.body),
     )
 

@@ -36,7 +36,8 @@ _LARGEST_COMPARED = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """Elements of the longest fold of truth values, and whether they lie apart, or as neighbours do."""
+    """Elements of a fold of truth values, at least one (an extreme of none is refused when a document is read), and
+    whether they lie apart, or as neighbours do."""
 
     length: int
     lie_apart: bool

@@ -15,6 +15,7 @@ from search.space.schedulers.launches import launches_for, launches_refusal
 from search.space.schedulers.product import Product
 from search.space.schedulers.row import Row
 from search.space.schedulers.scan import Scan
+from search.space.schedulers.tensor_product import ProductByOneThread
 from search.space.schedulers.thread_product import ThreadProduct
 from search.space.schedulers.tile2d import Tile2d
 from search.space.schedulers.warp_product import WarpProduct
@@ -58,6 +59,7 @@ def _every(sm_count: int) -> tuple[Scheduler, ...]:
         Chunks(),
         Scan(),
         Product(sm_count),
+        ProductByOneThread(sm_count),
         WarpProduct(),
         ThreadProduct(),
     )

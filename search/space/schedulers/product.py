@@ -6,7 +6,8 @@ Warps of their own bring tiles of both operands, stage by stage along what is su
 tensor cores for the products of a stage, and work on the result where the instructions leave it. Loops of the result:
 blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
 
-Every element is summed in one order, whatever runs beside it.
+Every element is summed in one order, whatever runs beside it: parts of a sum that blocks have are handed on from the
+first to the last of them, in scratch memory.
 """
 
 from __future__ import annotations
@@ -56,11 +57,13 @@ class Product(BySpace):
 
     def trace(self, fusion: Fusion, point: Mapping[str, Any]) -> ScheduleTrace:
         """The schedule of a point. Raises InvalidStep where a step cannot be applied."""
-        return _ProductTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
+        return ProductTrace(TraceBuilder(fusion, point[MATH]), point, self.sm_count).build()
 
 
 @dataclass
-class _ProductTrace:
+class ProductTrace:
+    """The steps of a point. `sm_count`: of the card, for blocks that stay."""
+
     b: TraceBuilder
     point: Mapping[str, Any]
     sm_count: int
@@ -86,8 +89,7 @@ class _ProductTrace:
         beside = [name for name in loaded if name not in operands]
         outputs = b.sf.outputs
         staged = [send(b, name, TMA) for name in outputs] if p["store"] == TMA else []
-        for name in operands:
-            b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.TMA))
+        self.placed()
         blocks = self.sm_count * p["blocks_per_sm"] // (1 if p["paired"] == NONE else 2)
         tiles = Tiles(
             rows=p["tile_rows"],
@@ -101,11 +103,14 @@ class _ProductTrace:
             blocks=blocks,
         )
         pre = tiles.loops(b, self.shape)
+        self.brought = [*pre, P.BIDY] if p["parts"] > 1 else pre
+        if p["parts"] > 1:
+            b.do(steps.Split(self.shape.tensor, len(pre), p["parts"], False))
         others = tuple(op.output for op in b.sf.ops if op.output != self.shape.tensor)
         b.do(steps.Propagate(self.shape.tensor, others))
         for own, sides in ((1, self.of_rows), (2, self.of_columns)):
             for side in sides:
-                boxes(b, side, side.name, pre, own, (P.UNROLL, P.BULK, P.BULK))
+                boxes(b, side, side.name, self.brought, own, (P.UNROLL, P.BULK, P.BULK))
         apart = (*operands, *self.more, *(outputs if staged else ()))
         result = [name for name in others if name not in apart]
         self.fragments(pre, result, staged)
@@ -116,26 +121,31 @@ class _ProductTrace:
         self.turn()
         return b.trace()
 
+    def placed(self) -> None:
+        """The memory of the operands."""
+        for name in self.operands:
+            self.b.do(steps.SetMemory(name, MemoryType.SHARED, CopyVia.TMA))
+
     # The result ------------------------------------------------------------------------------------------------------
 
     def fragments(self, pre: list[P], result: Sequence[str], staged: Sequence[str]) -> None:
         """[.. tiles, steps, group, 64 rows, thread, 8 columns, ..] of what is computed of the result, and those loops
         of the product itself that the instructions take."""
-        b, tv, at = self.b, self.shape.tensor, len(pre)
+        b, tv, at, own = self.b, self.shape.tensor, len(pre), len(self.brought)
         width = self.point["store_columns"] if staged else self.point["tile_columns"]
-        b.split(tv, at + 2, min(width, self.point["tile_columns"]))
+        b.split(tv, own + 2, min(width, self.point["tile_columns"]))
         b.do(steps.Propagate(tv, tuple(result)))
         for name in staged:
             self.staged_tile(name, at)
-        b.split(tv, at + 4, MMA_K_BYTES // self.shape.dtype.nbytes)
-        b.split(tv, at + 3, _MATRIX_COLUMNS)
-        b.split(tv, at + 4, _PAIR)
+        b.split(tv, own + 4, MMA_K_BYTES // self.shape.dtype.nbytes)
+        b.split(tv, own + 3, _MATRIX_COLUMNS)
+        b.split(tv, own + 4, _PAIR)
         for piece, size in enumerate((self.group_rows, WGMMA_ROWS, _WARP_ROWS, PATTERN_ROWS)):
-            b.split(tv, at + 1 + piece, size)
+            b.split(tv, own + 1 + piece, size)
         # k | group, 64 rows, warp, half, line | step, 8 columns, pair, side | k of a stage, of an instruction
-        b.reorder(tv, [*range(at + 1), *(at + i for i in (1, 2, 3, 5, 8, 10, 6, 7, 4, 9, 11))])
-        b.merge(tv, at + 3, 3)
-        b.parallelize(tv, [*pre, P.SERIAL, self.group_type, P.UNROLL, P.TIDX, P.UNROLL, *[P.MMA] * 5])
+        b.reorder(tv, [*range(own + 1), *(own + i for i in (1, 2, 3, 5, 8, 10, 6, 7, 4, 9, 11))])
+        b.merge(tv, own + 3, 3)
+        b.parallelize(tv, [*self.brought, P.SERIAL, self.group_type, P.UNROLL, P.TIDX, P.UNROLL, *[P.MMA] * 5])
         if self.more:
             b.do(steps.Propagate(tv, self.more), steps.ParallelizeLike(tv, self.more))
         b.do(steps.Propagate(tv, tuple(result)))
@@ -206,7 +216,7 @@ class _ProductTrace:
         between = [name for name in result if name not in (*beside, *staged, *registers, *b.sf.outputs)]
         inline_body(b, between, registers, lane)
         b.inline(beside, lane)
-        b.inline(self.operands, at + 1)
+        b.inline(self.operands, len(self.brought) + 1)
 
     # The rings -------------------------------------------------------------------------------------------------------
 

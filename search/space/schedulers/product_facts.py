@@ -76,6 +76,8 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
         return "a reduction beside a product of matrices"
     if any(other.output in _before(sf, op) for op in made for other in made):
         return "a product of matrices of which one is a product"
+    if not _meet_along_k(sf, made):
+        return "products of matrices of which two share no operand, so that each sums along a dimension of its own"
     tensors = tuple(op.output for op in made)
     if apart := [name for name in sf.outputs if not _is_made_of(sf, name, tensors)]:
         return f"output {apart[0]} beside a product of matrices, which is made of something else"
@@ -158,6 +160,21 @@ def _before(sf: ScheduledFusion, op: TensorOp) -> set[str]:
             found.add(name)
             waiting += made.tensor_inputs
     return found
+
+
+def _meet_along_k(sf: ScheduledFusion, made: list[TensorOp]) -> bool:
+    """Whether one loop can sum all of them: each reads something along k, in the end, that one before it reads."""
+    joined, waiting = (
+        set[str](),
+        [{x for x in _before(sf, op) if not sf.tensor(x).logical[-1].is_broadcast} for op in made],
+    )
+    while waiting:
+        found = next((x for x in waiting if not joined or x & joined), None)
+        if found is None:
+            return False
+        waiting.remove(found)
+        joined |= found
+    return True
 
 
 def _is_made_of(sf: ScheduledFusion, name: str, tensors: tuple[str, ...]) -> bool:

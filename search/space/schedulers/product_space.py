@@ -11,6 +11,8 @@ paired          blocks that lie together: pairs along "rows" or "columns" of til
 raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
 swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
 store_columns   of a tile, those that are stored at a time
+parts           of what is summed along, in blocks that hand the sum on one after the other; 1 where there are tiles
+                enough
 """
 
 from __future__ import annotations
@@ -51,6 +53,10 @@ SHARED_REGISTERS = 240
 """Of a thread that computes, where two groups do: the block's registers less 24 for each thread that loads."""
 
 BLOCKS_PER_SM = (0, 1, 2)
+K_LINES = (1, 2, 4)
+
+PARTS = (2, 3, 4, 5, 6, 8)
+"""Of a sum, in blocks of their own."""
 
 FEW = 512
 """Rows, or columns, of a result that is small beside its operands: how it is stored hardly counts."""
@@ -99,6 +105,23 @@ class ProductFacts:
     def tiles_columns(self, swap: Any, tile_columns: Any) -> Any:
         return -(-self.columns(swap) // tile_columns)
 
+    def lines(self) -> int:
+        """Lines of 128 bytes along what is summed."""
+        return -(-self.shape.k * self.nbytes // SMEM_LINE_BYTES)
+
+    def stages(self, each: Any) -> Any:
+        """Stages of so many lines that the sum takes."""
+        return -(-self.lines() // each)
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Into how many parts the sum of a product can be cut, where the largest tiles leave multiprocessors without
+        one."""
+        sides = (self.shape.m, self.shape.n), (self.shape.n, self.shape.m)
+        fewest = min(-(-a // TILE_ROWS[-1]) * -(-b // TILE_COLUMNS[-1]) for a, b in sides) * self.shape.batch
+        short = [n for n in PARTS if len(self.shape.tensors) == 1 and fewest * n <= self.sm_count]
+        return tuple(n for n in short if any(self.stages(each) % n == 0 for each in K_LINES))
+
     def staging_bytes(self, consumers: Any, tile_rows: Any, store: Any, store_columns: Any) -> Any:
         """Shared memory in which the result waits to be stored."""
         nbytes = sum(o.dtype.nbytes for o in self.shape.outputs)
@@ -131,7 +154,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("consumers", CONSUMERS),
         Knob("tile_rows", TILE_ROWS),
         Knob("tile_columns", TILE_COLUMNS),
-        Knob("k_lines", (1, 2, 4)),
+        Knob("k_lines", K_LINES),
         Knob("stages", STAGES),
         Knob("in_flight", (0, 1)),
         Knob("paired", PAIRS),
@@ -141,12 +164,14 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         store_knob(tma=staged),
         Knob("store_columns", (32, 64, 128, 256) if staged else (32,)),
         Knob("swap", (False, True)),
+        Knob("parts", (1, *facts.parts)),
         math_knob(fusion),
     )
     constraints = (
         *_tiles(facts, arch),
         *_epilogue(facts, plain=plain, turned=turned),
         *_grid(facts),
+        *(_parts(facts) if facts.parts else ()),
         *_redundant(facts),
         *measured("H100 SXM", arch, _worthwhile(facts, plain=staged and plain, turned=staged and turned)),
     )
@@ -326,9 +351,38 @@ def _grid(f: ProductFacts) -> list[Constraint]:
     ]
 
 
+def _parts(f: ProductFacts) -> list[Constraint]:
+    """Sums that blocks hand on."""
+
+    def resident(parts: Any, swap: Any, rows: Any, columns: Any) -> Any:
+        tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
+        return (parts == 1) | (tiles * parts <= f.sm_count)
+
+    return [
+        Constraint(
+            "blocks_that_wait_are_resident",
+            ("parts", "swap", "tile_rows", "tile_columns"),
+            resident,
+            "Blocks that wait for a sum and those that make it have a multiprocessor each.",
+        ),
+        Constraint(
+            "parts_are_whole_stages",
+            ("parts", "k_lines"),
+            lambda parts, each: (parts == 1) | (f.stages(each) % parts == 0),
+            "Every part of a sum is whole stages.",
+        ),
+        Constraint(
+            "parts_of_a_sum_are_taken_by_whole_blocks",
+            ("parts", "consumers", "blocks_per_sm"),
+            lambda parts, consumers, blocks: (parts == 1) | ((consumers != PING_PONG) & (blocks == 0)),
+            "Blocks with one tile hand its sum on.",
+        ),
+    ]
+
+
 def _redundant(f: ProductFacts) -> list[Constraint]:
     """What repeats another point, or leaves most of a tile empty."""
-    lines = -(-f.shape.k * f.nbytes // SMEM_LINE_BYTES)
+    lines = f.lines()
 
     def large(swap: Any, rows: Any, columns: Any) -> Any:
         wide = np.maximum(f.columns(swap), TILE_COLUMNS[0])

@@ -30,6 +30,7 @@ from compiler.schedule.steps import Step
 from tests.compiler.analysis.swizzle_steps import swizzle_steps
 from tests.compiler.analysis.tile_maps import placement, rules
 from tests.compiler.scheduling import load, store
+from tests.shares import inside
 
 DTYPES = (
     DType.F64,
@@ -68,8 +69,8 @@ def offsets(sf: ScheduledFusion) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("span", MODES)
+@inside("dtype", DTYPES)
+@inside("span", MODES)
 @pytest.mark.parametrize("outer", [(8,), (3,), (20,), (2, 5), (3, 1, 4), ()], ids=str)
 def test_what_is_built_is_recognised(dtype: DType, span: int, outer: tuple[int, ...]) -> None:
     box = ((span or 64) // dtype.nbytes, *outer)

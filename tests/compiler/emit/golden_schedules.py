@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from compiler.arch import arch_named
+from compiler.pipeline import generate
 from tests.compiler.emit.golden_folds import FOLDS
 from tests.compiler.emit.golden_fusions import ALL, BULK, Golden, add, bias_gelu, lower_triangle, transpose
+from tests.compiler.products import product
+from tests.compiler.tensor_products import Ask, by_one_thread
 from tests.search.schedulers.column_fusions import column_sum
 from tests.search.schedulers.permute_fusions import added_across, permuted
 from tests.search.schedulers.points import generated
 
 GOLDEN = {
+    "product_in_tensor_memory": Golden(
+        ("sm_100a", "sm_103a"),
+        lambda arch: generate(
+            by_one_thread(product(2048, 4096, 1024), Ask(columns=256, stages=4, blocks=148, accumulators=2)),
+            arch_named(arch),
+        ),
+    ),
     "flat_vector": Golden(
         ALL,
         lambda arch: generated(

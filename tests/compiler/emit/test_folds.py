@@ -23,6 +23,7 @@ from compiler.lower import kernel_ir as k
 from compiler.lower.operands import Less, Pointer, Reg
 from compiler.nvrtc import CompilePool
 from search.proof.verify.arrays import NumpyArrays
+from tests.shares import inside
 
 Array = npt.NDArray[Any]
 TX, STEP = Var("tx", 32), Var("k0", 4)
@@ -204,7 +205,7 @@ def numbers(raw: npt.NDArray[np.uint8], dtype: DType) -> Array:
             return raw.view(INTEGERS[dtype])
 
 
-@pytest.mark.parametrize("which", ["plain", "first", "last", "both", "nan"])
+@inside("which", ("plain", "first", "last", "both", "nan"))
 @pytest.mark.parametrize("fold", FOLDS, ids=lambda f: f"{f[0].value}-{f[1].value}")
 def test_every_lane_has_the_fold_that_numpy_has(module: Module, fold: tuple[OpKind, DType], which: str) -> None:
     kind, dtype = fold

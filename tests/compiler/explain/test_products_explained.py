@@ -10,6 +10,7 @@ from compiler.arch import arch_named
 from compiler.explain.case import Explained, explain_trace
 from compiler.explain.turns_picture import Ring, RoleSpan, spans
 from tests.compiler.products import Groups, Warps, by_warp_groups, by_warps, product
+from tests.compiler.tensor_products import Ask, by_one_thread
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -42,6 +43,26 @@ def test_fragments_of_warps_are_named() -> None:
         "left_fragment.svg",
         "right_fragment.svg",
     ]
+
+
+def test_a_product_in_tensor_memory_is_named() -> None:
+    trace = by_one_thread(product(512, 64, 256), Ask(blocks=1, accumulators=2))
+    page = explain_trace("product", trace, arch_named("sm_100a"))
+    assert "tcgen05 m128n64k16 bf16 -> f32, asked for by one thread; a row of the result in a lane" in page.text()
+    assert "places of results: 2, of 64 columns each" in page.text()
+    (svg,) = (p.svg for p in page.pictures() if p.name.endswith("turns.svg"))
+    shown = [node.text or "" for node in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+    assert {"loads", "products", "reads"} <= {*shown}
+    assert "One thread asks for products; the others read them from 2 places in turn." in shown
+
+
+def test_results_in_two_places_are_read_while_the_next_one_is_made() -> None:
+    """The third tile waits until the first has been read, and not the second."""
+    found = spans(Ring(turns=2, stages=4, late=0, groups=1, is_shared=True, tiles=3, places=2))
+    reads = [(s.start, s.end) for s in found if s.row == "reads"]
+    begins = [s.start for s in found if s.row == "products" and s.words == "0"]
+    assert begins == [1, 3, 5]
+    assert reads == [(3, 5), (5, 7), (7, 9)]
 
 
 def owner(row: int, column: int) -> str:

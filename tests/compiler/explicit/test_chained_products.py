@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,15 +14,16 @@ from compiler.explicit.artifact import explicit_artifact
 from compiler.explicit.emulated import run_explicit
 from compiler.explicit.generate import generate_explicit
 from compiler.lower.kernel_ir import SharedLoad, SharedStore, Shuffle
-from compiler.lower.mma_ir import Mma
+from compiler.lower.mma_ir import Mma, MmaAsync
+from compiler.lower.operands import Reg
 from compiler.lower.sync_ir import Sync
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.schedule.explicit import MalformedCase, read_start
 from tests.compiler.explicit.cases import case, on, op, tensor
-from tests.compiler.explicit.chained import chained
+from tests.compiler.explicit.chained import chained, chained_groups, rows_held
 
-AMPERE = arch_named("sm_80")
+AMPERE, HOPPER = arch_named("sm_80"), arch_named("sm_90a")
 
 
 def test_two_products_are_chained_through_registers(pool: CompilePool) -> None:
@@ -40,6 +42,69 @@ def test_two_products_are_chained_through_registers(pool: CompilePool) -> None:
 def test_registers_in_another_order_are_no_operand() -> None:
     with pytest.raises(Unsupported, match="mma_operands_are_fragments"):
         generate_explicit(chained(32, 48, 32, 24, exchanged=True), AMPERE)
+
+
+def test_two_products_of_warp_groups_are_chained_through_registers(pool: CompilePool) -> None:
+    """The second one's rows are what the threads hold of the first; rows that are not there are not stored."""
+    made = generate_explicit(chained_groups(100, 128, 64, 24), HOPPER)
+    body = tuple(walk(made.kernel.body))
+    first, second = (s for s in body if isinstance(s, MmaAsync))
+    assert not isinstance(first.left, Reg)
+    assert isinstance(second.left, Reg)
+    assert second.left.name == "operand"
+    assert not any(isinstance(s, SharedLoad | SharedStore | Shuffle) for s in body)
+    assert "ft_wgmma_m64n24k16_bf16_held<0>(&sums[0u], &operand[" in made.source
+
+    ran = run_explicit(made, Options(races=True), pool)
+    assert not ran.outcome.faults, [(f.kind, f.message) for f in ran.outcome.faults]
+    assert ran.is_right, [str(c) for c in ran.compared]
+
+
+@pytest.mark.parametrize("taken", ["ft_mma_fence();", "ft_mma_wait<0>();"])
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_chain_without_its_fence_or_wait_is_found(taken: str, which: int, pool: CompilePool) -> None:
+    """One statement less, of the first product or of the second: the kernel above without it is no longer faultless."""
+    made = generate_explicit(chained_groups(64, 64, 64, 24), HOPPER)
+    head, *rest = made.source.split(taken)
+    assert len(rest) == 2
+    source = "".join([head, *(("" if n == which else taken) + part for n, part in enumerate(rest, 1))])
+    ran = run_explicit(replace(made, source=source), Options(races=True), pool)
+    assert ran.outcome.faults
+
+
+@pytest.mark.parametrize(
+    ("dtype", "nbytes", "summed"),
+    [
+        pytest.param("float16", 2, "float32", id="f16"),
+        pytest.param("int8", 1, "int32", id="i8"),
+        pytest.param("float8_e4m3", 1, "float32", id="f8"),
+    ],
+)
+def test_rows_that_a_warp_group_holds(dtype: str, nbytes: int, summed: str, pool: CompilePool) -> None:
+    ran = run_explicit(generate_explicit(rows_held(dtype, nbytes, summed), HOPPER), Options(races=True), pool)
+    assert not ran.outcome.faults, [(f.kind, f.message) for f in ran.outcome.faults]
+    assert ran.is_right, [str(c) for c in ran.compared]
+
+
+@pytest.mark.parametrize(
+    ("case_", "rule"),
+    [
+        pytest.param(
+            chained_groups(64, 64, 64, 24, exchanged=True),
+            "mma_operands_are_fragments",
+            id="registers-in-another-order",
+        ),
+        pytest.param(chained_groups(64, 72, 64, 24), "summed_tails_are_zero", id="more-scores-than-there-are"),
+        pytest.param(
+            rows_held("bfloat16", 2, "float32", columns_held=True),
+            "mma_columns_of_groups_lie_in_shared_memory",
+            id="columns-in-registers",
+        ),
+    ],
+)
+def test_what_a_warp_group_cannot_take_from_registers(case_: dict[str, Any], rule: str) -> None:
+    with pytest.raises(Unsupported, match=rule):
+        generate_explicit(case_, HOPPER)
 
 
 def matmul(**changed: Any) -> dict[str, Any]:

@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from compiler.arch import arch_named
+from compiler.explicit.generate import lowered_form
 from compiler.ir.fusion import Fusion
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
+from compiler.schedule.replay import replay_document
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.warp_product import WarpProduct
+from tests.compiler.explicit.chained import rows_held
 from tests.compiler.legality.cases import Case, breaches
 from tests.compiler.products import Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
 from tests.compiler.schedules import P, from_wire
@@ -48,6 +51,12 @@ def of_exponentials(k: int) -> Schedule:
     return ready(WarpProduct().trace(from_wire(inputs, ops, "y"), BY_WARPS))
 
 
+def of_held_rows(*, columns_held: bool = False) -> Schedule:
+    """A warp group that loads fragments of its rows, or of the columns, itself."""
+    document = rows_held("bfloat16", 2, "float32", columns_held=columns_held)
+    return lowered_form(replay_document(document).sf, arch_named("sm_90a"))
+
+
 BY_WARPS = {
     "load": "tma", "tile_rows": 64, "tile_columns": 64, "stages": 2, "raster": "rows", "raster_group": 1,
     "warps_down": 2, "warps_across": 2, "math": "exact",
@@ -64,6 +73,25 @@ CASES = (
                 f"{TV}: wgmma",
                 "(mma6 * 4 + k2 * 2 + mma8) in registers",
                 "whole groups of 128 threads along x, and columns / 8, 2 rows, 2 columns on Mma",
+            ),
+        ),
+    ),
+    Case(
+        "columns of a warp group",
+        of_held_rows,
+        lambda: of_held_rows(columns_held=True),
+        (
+            (
+                "mma_columns_of_groups_lie_in_shared_memory",
+                "sums reads w_s",
+                "columns in registers",
+                "rows in registers, columns in shared memory",
+            ),
+            (
+                "mma_operands_lie_as_a_descriptor_says",
+                "sums reads x_r",
+                "(k6 * 1024 + (tx / 4) * 32 + ((mma6 / 2) % 4) * 8 + (mma6 / 8) * 4 + mma4 * 2 + (mma6 % 2))",
+                "lines of 128, 64 or 32 bytes, swizzled, or of 16",
             ),
         ),
     ),

@@ -22,7 +22,7 @@ def test_only_products_have_mma_axes(kind: P, broken: set[str]) -> None:
     assert found(schedule(unary((32,)), steps)) == broken
 
 
-@pytest.mark.parametrize(("memory", "broken"), [(LOCAL, set()), (SHARED, {OPERANDS})])
+@pytest.mark.parametrize(("memory", "broken"), [(LOCAL, set()), (SHARED, set()), (MemoryType.TENSOR, {OPERANDS})])
 def test_operands_lie_together(memory: MemoryType, broken: set[str]) -> None:
     trace = by_warps(product(64, 64, 128), Warps(), [st.SetMemory("left", memory)])
     assert found(Schedule(trace.replay(), arch_named("sm_90a"))) == broken

@@ -113,7 +113,8 @@ def points_by_path(name: str) -> dict[Path, Points]:
         legal = space.legal_indices()
         legal = legal[~_is_stored_alike(space, legal)]
         at = dict(zip((k.name for k in knobs), np.unravel_index(legal, space.shape), strict=True))
-        values: dict[str, Any] = {k.name: k.array[at[k.name]] for k in knobs}
+        read = {*TILE_KNOBS[scheduler.name], "blocks_per_sm"}
+        values: dict[str, Any] = {k.name: k.array[at[k.name]] for k in knobs if k.name in read}
         tile = prod(values[k] for k in TILE_KNOBS[scheduler.name])
         elems = fusion.value(fusion.outputs[0]).elems
         blocks = values["blocks_per_sm"] * SM_COUNT
@@ -121,8 +122,9 @@ def points_by_path(name: str) -> dict[Path, Points]:
         key = np.zeros(len(legal), np.int64)
         for knob in PATH_KNOBS[scheduler.name]:
             key = key * 16 + np.where(knob == "blocks_per_sm", at[knob] > 0, at[knob])
-        for one in np.unique(key):
-            these = key == one
+        order = np.argsort(key, kind="stable")
+        _, starts = np.unique(key[order], return_index=True)
+        for these in np.split(order, starts[1:]) if len(order) else ():
             path = path_of(scheduler.name, space.unravel(int(legal[these][0])))
             found[path] = Points(scheduler, space, legal[these], turns[these])
     return found
@@ -132,11 +134,12 @@ def _is_stored_alike(space: Space, legal: Array) -> Array:
     """Points that only join a load with a layout of stored tiles, both of which others run: threads store a tile in the
     same way whether they have loaded through registers or past them, and matrices of any swizzled tile."""
     at = dict(zip((k.name for k in space.knobs), np.unravel_index(legal, space.shape), strict=True))
-    named = {k.name: k.array[at[k.name]] for k in space.knobs if k.name in ("load", "move", "store_layout")}
+    named = {k.name: k.array for k in space.knobs if k.name in ("load", "move", "store_layout")}
     if len(named) < 3:
         return np.zeros(len(legal), np.bool_)
-    of_matrices = (named["move"] == "matrix") & np.isin(named["store_layout"], ("32B", "128B"))
-    alike: Array = (named["load"] == "cp_async") & (named["store_layout"] != "none") | of_matrices
+    is_cp_async, is_matrix = (named["load"] == "cp_async")[at["load"]], (named["move"] == "matrix")[at["move"]]
+    layout, of = named["store_layout"], at["store_layout"]
+    alike: Array = is_cp_async & (layout != "none")[of] | is_matrix & np.isin(layout, ("32B", "128B"))[of]
     return alike
 
 

@@ -16,8 +16,8 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
+from compiler.lower import grid_ir, mma_ir, sync_ir, tmem_ir, whole_ir
 from compiler.lower import kernel_ir as k
-from compiler.lower import mma_ir, sync_ir, tmem_ir, whole_ir
 from compiler.lower.lower import lower
 from compiler.lower.operands import (
     Barrier,
@@ -81,6 +81,7 @@ CELL = Tmem("t", AT, AT)
 BARRIER = Barrier(const(128))
 LESS = Less(AT, const(30))
 WARP_MMA = Instruction(MmaUnit.MMA_SYNC, 16, 8, 16, DType.BF16, DType.F32)
+TENSOR_MMA = Instruction(MmaUnit.TCGEN05, 128, 64, 16, DType.BF16, DType.F32)
 GROUP_MMA = Instruction(MmaUnit.WGMMA, 64, 128, 16, DType.BF16, DType.F32)
 MATRIX = mma_ir.MatrixPlace(PLACE, 8192, 1024, 128, True)
 ACCESS: dict[str, Any] = {
@@ -169,10 +170,16 @@ SAMPLES: list[k.Stmt] = [
     tmem_ir.TmemFenceAfter(),
     mma_ir.Mma(WARP_MMA, REG, REG, REG),
     mma_ir.MmaAsync(GROUP_MMA, REG, MATRIX, MATRIX, AT),
+    mma_ir.TensorMma(TENSOR_MMA, CELL, MATRIX, MATRIX, AT),
+    mma_ir.MmaAsync(replace(GROUP_MMA, holds_rows=True), REG, REG, MATRIX, AT),
     mma_ir.MmaFence(),
     mma_ir.CommitMma(),
     mma_ir.WaitMma(1),
     mma_ir.HoldRegisters("r", DType.F32, 4),
+    grid_ir.AwaitTurn("t", AT, AT),
+    grid_ir.PassTurn("t", AT, AT),
+    grid_ir.ScratchLoad(REG, "s", AT, 4),
+    grid_ir.ScratchStore(REG, "s", AT, 4),
 ]
 
 OF_AN_ARRAY = {
@@ -239,6 +246,7 @@ def test_every_field_of_a_kernel_shows() -> None:
         (sync_ir.Sync(),),
         numbers=(number,),
         table=table,
+        scratch=(grid_ir.ScratchPointer("s", DType.F32, 64, False),),
     )
     variants = [kernel, *changes(kernel)]
     assert len({kernel_ir_text(v) for v in variants}) == len(variants)

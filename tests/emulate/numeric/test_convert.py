@@ -11,6 +11,7 @@ import pytest
 from compiler.emulate.numeric import convert, minifloat
 from compiler.emulate.numeric.rounding import ROUNDINGS, Array, Rounding
 from tests.emulate.numeric import oracle
+from tests.shares import inside
 
 EVERY16 = np.arange(1 << 16, dtype=np.uint16)
 
@@ -110,7 +111,7 @@ def test_narrowing_near_the_middle_meets_ties_and_both_sides() -> None:
     assert (back == down)[inside].sum() > 100
 
 
-@pytest.mark.parametrize("mode", ROUNDINGS)
+@inside("mode", ROUNDINGS)
 @pytest.mark.parametrize("to", ["f16", "bf16", "f32", "f64"])
 @pytest.mark.parametrize("source", ["s8", "u16", "s32", "u32", "s64", "u64"])
 def test_integers_to_floats(source: str, to: str, mode: Rounding) -> None:
@@ -139,7 +140,7 @@ def rounded_integer(exact: Fraction, mode: str) -> int:
     return round(exact)
 
 
-@pytest.mark.parametrize("mode", ["rni", "rzi", "rmi", "rpi"])
+@inside("mode", ("rni", "rzi", "rmi", "rpi"))
 @pytest.mark.parametrize("to", ["s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"])
 @pytest.mark.parametrize("source", ["f16", "bf16", "f32", "f64"])
 def test_floats_to_integers_clamp(source: str, to: str, mode: Any) -> None:

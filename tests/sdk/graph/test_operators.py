@@ -99,6 +99,7 @@ CASES: dict[str, tuple[Any, ...]] = {
     "minimum of bf16 and f32": (torch.minimum, H, X),
     "round to decimals": (lambda x: (x.round(decimals=2), (x * 100).round(decimals=-1)), X),
     "integers rounded to zero": (lambda x, y: torch.div(x, y, rounding_mode="trunc"), INT, whole(4, 6, low=1)),
+    "the first power by a larger tensor": (lambda x: torch.pow(x, torch.ones(2, 6)), ROW),
     "integers rounded to zero by a number": (lambda x: torch.div(x, -3, rounding_mode="trunc"), INT),
     "fmod of integers": (lambda x, y: (torch.fmod(x, y), torch.fmod(x, 3)), INT, whole(4, 6, low=1)),
     "bitwise": (lambda x, y: (x & y, x | y, x ^ y, x << 2, x >> 1), INT, INT.flip(0)),
@@ -257,6 +258,14 @@ CASES: dict[str, tuple[Any, ...]] = {
 def test_a_row_says_what_eager_computes(name: str) -> None:
     fn, *args = CASES[name]
     check(fn, *args)
+
+
+def test_a_refusal_ends_with_one_full_stop() -> None:
+    """What the wire says of it is a sentence already."""
+    with pytest.raises(CannotConvert) as refused:
+        from_torch(lambda x: torch.div(x, -3, rounding_mode="trunc"))(whole(4, low=0, dtype=torch.uint8))
+    assert "correct the number.\n  at " in str(refused.value)
+    assert ".." not in str(refused.value).partition("\n")[0]
 
 
 REFUSED: dict[str, tuple[Callable[..., Any], Any, str]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,7 @@ class ReferenceKernel:
     what the driver refuses."""
 
     def __init__(self, fusion: Fusion, binding: Binding, align: int = 1, code: str = "reference") -> None:
+        self.fusion = fusion
         self.bound = pinned(bind(fusion, binding))
         self.artifact = _Artifact(
             tuple(self._spec(name, align) for name in self.bound.inputs),
@@ -54,6 +56,9 @@ class ReferenceKernel:
     def __call__(self, *arguments: Any) -> torch.Tensor | tuple[torch.Tensor, ...]:
         if self.is_broken:
             raise LaunchFailed("cuLaunchKernel", "CUDA_ERROR_INVALID_VALUE", 1)
+        if any(stated.list for stated in self.fusion.inputs):
+            found_lists: Any = self._of_lists(arguments)
+            return found_lists  # type: ignore[no-any-return]  # lists of tensors, as a kernel over lists gives
         for n, (given, spec) in enumerate(zip(arguments, self.artifact.inputs, strict=False)):
             if given.data_ptr() % spec.align:
                 raise WrongArguments(f"input {n}", "an odd address", f"a multiple of {spec.align}", "Copy it.")
@@ -66,6 +71,36 @@ class ReferenceKernel:
         named = zip(self.bound.outputs, found, strict=True)
         outputs = tuple(self._output(name, array, into.get(name)) for name, array in named)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _of_lists(self, arguments: Sequence[Any]) -> Any:
+        """Each place by itself, flat, at its own size."""
+        self.calls += 1
+        lists = [x for x, stated in zip(arguments, self.fusion.inputs, strict=False) if stated.list]
+        assert all(len(x) == len(lists[0]) for x in lists)
+        made = [self._place([x[n] if isinstance(x, list) else x for x in arguments]) for n in range(len(lists[0]))]
+        found = tuple([one[n] for one in made] for n in range(len(self.bound.outputs)))
+        return found[0] if len(found) == 1 else found
+
+    def _place(self, given: list[Any]) -> list[torch.Tensor]:
+        sized = [x for x, stated in zip(given, self.fusion.inputs, strict=False) if stated.shape]
+        like = sized[0]
+        assert all(x.shape == like.shape and x.stride() == like.stride() for x in sized)
+        size = self.fusion.list_size
+        assert isinstance(size, str)
+        bound = pinned(bind(self.fusion, Binding(sizes={size: like.numel()})))
+        count = len(bound.inputs)
+        if given[count:]:
+            bound = settled(bound, given[count:])
+        flat = [_flat(x) if stated.shape else x for x, stated in zip(given, self.fusion.inputs, strict=False)]
+        found = evaluate(bound, [_array(x) for x in flat], np)
+        into = {name: bound.inputs.index(alias) for name, alias in bound.aliases}
+        results = []
+        for name, array in zip(bound.outputs, found, strict=True):
+            dtype = DTYPES[bound.value(name).dtype.value]
+            out = given[into[name]] if name in into else torch.empty_strided(like.shape, like.stride(), dtype=dtype)
+            _flat(out).copy_(torch.from_numpy(np.array(array)))
+            results.append(out)
+        return results
 
     def _order(self, name: str, rank: int) -> tuple[int, ...]:
         return dict(self.bound.orders).get(name, tuple(range(rank)))
@@ -81,6 +116,11 @@ class ReferenceKernel:
         laid.copy_(torch.from_numpy(np.array(array)).reshape(value.shape))
         order = self._order(name, laid.dim())
         return laid.permute([order.index(dim) for dim in range(laid.dim())])
+
+
+def _flat(x: torch.Tensor) -> torch.Tensor:
+    """The elements of a dense tensor as they lie in memory."""
+    return x.detach().as_strided((x.numel(),), (1,))
 
 
 def _array(x: torch.Tensor) -> Any:

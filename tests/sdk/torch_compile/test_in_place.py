@@ -90,7 +90,7 @@ def exchanged_in_lists(x: Any, y: Any, z: Any) -> Any:
 
 CASES = {
     scaled: 1, read_again: 1, read_before: 1, adamw: 2, swapped: 1, by_its_mean: 0, turned: 0, in_part: 0,
-    waiting_for_each_other: 1, of_another_type: 1, adamw_of_lists: 0, exchanged_in_lists: 0,
+    waiting_for_each_other: 1, of_another_type: 1, adamw_of_lists: 1, exchanged_in_lists: 0,
 }  # fmt: skip
 """How many inputs the kernels write."""
 

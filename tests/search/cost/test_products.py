@@ -33,6 +33,7 @@ COOPERATIVE: Mapping[str, Any] = {
     "blocks_per_sm": 1,
     "store": "tma",
     "store_columns": 64,
+    "parts": 1,
     "swap": False,
     "math": "coarse",
 }

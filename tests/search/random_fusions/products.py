@@ -70,6 +70,8 @@ class _Drawn:
         made = self.product(left)
         if self.result == "f32" and self.chance(0.12):
             made = self.f.silu(made) * self.product(left)
+        if self.chance(0.1):  # two states, each by weights of its own, as cells of recurrent models add them
+            made = made + self.product(self.operand(self.m, self.k))
         if self.result == "i32" and self.chance(0.6):
             made = made.cast("f32") * 2.0**-10
         for _ in range(self.random.choice((0, 1, 1, 2, 3))):

@@ -21,6 +21,8 @@ P = ParallelType
 FEW_SMS = replace(card_or_default("H200"), sm_count=4)
 """Persistent blocks have several tiles of a small result."""
 
+FEW_SMS_WITH_TENSOR_MEMORY = replace(card_or_default("B200"), sm_count=4)
+
 SIZES = ((64, 32, 128), (128, 64, 192), (192, 96, 136), (72, 48, 128), (128, 128, 64), (65, 24, 256))
 
 
@@ -34,11 +36,12 @@ def random_fusion(random: Random) -> Fusion:
 def traces(seed: int, scheduler: str = "product") -> Iterator[tuple[str, ScheduleTrace]]:
     """Schedules of random products at random points of one scheduler, with what they are."""
     random = Random(seed)
+    card = FEW_SMS_WITH_TENSOR_MEMORY if scheduler == "tensor_product" else FEW_SMS
     while True:
         fusion = random_fusion(random)
-        found = [s for s in singles_for(fusion, FEW_SMS) if s.name == scheduler]
+        found = [s for s in singles_for(fusion, card) if s.name == scheduler]
         for one in found:
-            space = one.space(fusion, FEW_SMS.arch)
+            space = one.space(fusion, card.arch)
             for point in space.sample(2, random.randrange(1 << 30)):
                 made = one.trace(fusion, point)
                 assert isinstance(made, ScheduleTrace)

@@ -85,7 +85,7 @@ def test_a_scheduler_takes_it_and_the_others_say_why_not(fusion: Fusion, taken: 
     assert {name.partition("-")[0] for name in plan.schedulers} == {taken}
     assert set(why) == {
         *("flat", "tile2d", "row", "column", "inner_outer", "chunks", "scan"),
-        *("product", "warp_product", "thread_product", "launches"),
+        *("product", "tensor_product", "warp_product", "thread_product", "launches"),
     } - {taken}
     assert all(why.values())
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from compiler.arch import arch_named
+from compiler.arch import Arch, arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.errors import CompileError, IllegalSchedule, InvalidStep, Unsupported
 from compiler.nvrtc import CompilePool
@@ -22,7 +22,7 @@ from tests.search.schedulers.product_traces import changed, small_traces, traces
 EXACT = "ties"
 """Inputs of few bits, whose products and sums are exact."""
 
-HOPPER = arch_named("sm_90a")
+HOPPER, BLACKWELL = arch_named("sm_90a"), arch_named("sm_100a")
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +32,10 @@ def pool() -> Iterator[CompilePool]:
         yield pool
 
 
-def fault_of(trace: ScheduleTrace, pool: CompilePool) -> str:
+def fault_of(trace: ScheduleTrace, pool: CompilePool, arch: Arch = HOPPER) -> str:
     """What the emulator finds wrong, to the last bit, with races. Raises as `generate` does, and CompileError."""
-    made = generate(trace, HOPPER)
-    built = artifact(made, pool.submit(made.source, HOPPER.name).result())
+    made = generate(trace, arch)
+    built = artifact(made, pool.submit(made.source, arch.name).result())
     verdict = run_set(trace.fusion, built, parse(built.ptx), EXACT, ORDERS[-1:], races=True)
     return verdict.fault or (f"off by {verdict.max_error}" if verdict.max_error else "")
 
@@ -55,10 +55,10 @@ def test_a_hundred_products_give_the_same_integers_without_instructions(seed: in
     without_instructions_are_right(seed, 10, pool)
 
 
-def outcome(trace: ScheduleTrace, pool: CompilePool) -> str:
+def outcome(trace: ScheduleTrace, pool: CompilePool, arch: Arch) -> str:
     """ "right", or "refused" by a rule that has a name; anything else in words."""
     try:
-        fault = fault_of(trace, pool)
+        fault = fault_of(trace, pool, arch)
     except (IllegalSchedule, InvalidStep, Unsupported) as error:
         named = isinstance(error, Unsupported) or (error.violations and all(v.rule for v in error.violations))
         return "refused" if named else f"without a name: {error}"
@@ -67,11 +67,17 @@ def outcome(trace: ScheduleTrace, pool: CompilePool) -> str:
     return fault or "right"
 
 
-def changed_are_right_or_refused(seed: int, count: int, pool: CompilePool) -> Counter[str]:
+ON_HOPPER, IN_TENSOR_MEMORY = ("product", "product", "warp_product"), ("tensor_product",)
+
+
+def changed_are_right_or_refused(
+    seed: int, count: int, pool: CompilePool, schedulers: tuple[str, ...] = ON_HOPPER
+) -> Counter[str]:
     random, met = Random(seed), Counter[str]()
-    for name, trace in islice(traces(seed, random.choice(("product", "product", "warp_product"))), count):
+    arch = BLACKWELL if schedulers == IN_TENSOR_MEMORY else HOPPER
+    for name, trace in islice(traces(seed, random.choice(schedulers)), count):
         what, other = changed(trace, random)
-        found = outcome(other, pool)
+        found = outcome(other, pool, arch)
         assert found in ("right", "refused"), f"{name}\n{what}\n{found}"
         met[found] += 1
     return met
@@ -81,7 +87,14 @@ def test_products_with_one_step_changed_are_right_or_refused_by_name(pool: Compi
     changed_are_right_or_refused(100, 4, pool)
 
 
+def test_products_in_tensor_memory_with_one_step_changed_are_right_or_refused_by_name(pool: CompilePool) -> None:
+    changed_are_right_or_refused(5, 2, pool, IN_TENSOR_MEMORY)
+
+
 @pytest.mark.long
-def test_two_hundred_products_with_one_step_changed_are_right_or_refused_by_name(pool: CompilePool) -> None:
-    met = sum((changed_are_right_or_refused(seed, 10, pool) for seed in range(20)), Counter[str]())
+@pytest.mark.parametrize("schedulers", [ON_HOPPER, IN_TENSOR_MEMORY], ids=["Hopper", "tensor memory"])
+def test_two_hundred_products_with_one_step_changed_are_right_or_refused_by_name(
+    schedulers: tuple[str, ...], pool: CompilePool
+) -> None:
+    met = sum((changed_are_right_or_refused(seed, 10, pool, schedulers) for seed in range(20)), Counter[str]())
     assert met["right"] >= 0.6 * met.total(), met

@@ -22,7 +22,7 @@ from service.db.models import CardRow, FusionRow, KernelRow, WorkerRow
 from service.db.types import now
 from service.operations.answers import Answers
 from service.settings import Settings
-from tests.service.api.world import REQUEST, World, store_kernel, world
+from tests.service.api.world import ADD, REQUEST, World, store_kernel, world
 from tests.service.db.conftest import KINDS, created, postgres  # noqa: F401 (a fixture)
 
 BODY = {**REQUEST, "card": "H200"}
@@ -111,6 +111,58 @@ def test_after_a_change_an_answer_is_worked_out_again(service: World, change: Ca
 
 def _key(view: Any) -> dict[str, str]:
     return {"fingerprint": view["fingerprint"], "binding": view["binding"], "card": "H200"}
+
+
+def spelled(prefix: str, **more: Any) -> dict[str, Any]:
+    """BODY in other words: its tensors, results and symbol have other names, its fields another order."""
+    renamed = json.dumps(ADD)
+    for name in ("x", "y", "z", "out", "M"):
+        renamed = renamed.replace(f'"{name}"', f'"{prefix}{name}"')
+    fusion = dict(reversed(json.loads(renamed.replace(f'"{prefix}out": ', '"out": ')).items()))
+    return {"binding": {"sizes": {f"{prefix}M": 128}}, "fusion": fusion, "card": "H200", **more}
+
+
+@pytest.mark.parametrize("inline_bytes", [2048, pytest.param(0, id="read by a thread")])
+def test_the_same_in_other_words_is_told_at_once(service: World, inline_bytes: int) -> None:
+    service.kernel()
+    first, _ = ask(service)
+    for _ in range(2):
+        with patch("service.again._INLINE_BYTES", inline_bytes):
+            other, is_told_again = ask(service, spelled("a_"))
+        assert is_told_again
+        assert other.content == first.content
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_after_a_change_it_is_worked_out_again_in_other_words_too(
+    service: World, change: Callable[[World], None]
+) -> None:
+    service.kernel()
+    warm(service)
+    change(service)
+    in_other_words, is_told_again = ask(service, spelled("a_"))
+    assert not is_told_again
+    assert in_other_words.json() == ask(service)[0].json() or in_other_words.status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("more", "status"),
+    [
+        ({"binding": {"sizes": {"a_M": 256}}}, 202),
+        ({"binding": {"sizes": {"M": 128}}}, 422),
+        ({"card": "H100"}, 202),
+        ({"card": "no such card"}, 422),
+        ({"refresh": True}, 202),
+        ({"budget_s": 1e6}, 422),
+        ({"accept": {"correct": ["verified_emulated"], "time": ["predicted"]}}, 202),
+        ({"speed": "high"}, 422),
+    ],
+)
+def test_what_is_not_quite_the_same_is_not_told(service: World, more: dict[str, Any], status: int) -> None:
+    service.kernel()
+    warm(service)
+    response, is_told_again = ask(service, spelled("a_", **more))
+    assert (response.status_code, is_told_again) == (status, False)
 
 
 def test_what_has_nothing_to_do_with_an_answer_leaves_it(service: World) -> None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx2
 import pytest
 
+from service import crew
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
 from tests.service.api.test_serve import is_running, serving, wait_for
-from tests.service.api.world import REQUEST, store_kernel
+from tests.service.api.world import REQUEST, store_kernel, world
 from tests.service.db.conftest import KINDS, created, postgres  # noqa: F401 (a fixture)
 
 WORKERS = 2
@@ -85,6 +89,37 @@ def test_what_is_published_is_what_every_process_answers(
         every = processes(process.pid)
         process.kill()
         wait_for(lambda: not any(map(is_running, every)))  # nobody is left behind
+
+
+def test_until_the_first_process_answers_it_is_said_that_they_start(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    seen: list[tuple[str, str]] = []
+
+    def look() -> None:
+        while not seen or seen[-1][0] != "ok":
+            with suppress(httpx2.ConnectError):  # only before there is an address
+                health = httpx2.get(f"http://127.0.0.1:{port}/healthz", timeout=60).json()
+                seen.append((health["status"], health.get("checks", {}).get("start", "")))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        with serving(tmp_path, "--port", str(port), "--workers", str(WORKERS)):
+            looking.join(60)
+    finally:
+        seen.append(("ok", ""))  # whatever has happened, nobody looks any longer
+        looking.join(60)
+    assert ("starting", "the processes that answer") in seen
+    assert {status for status, _ in seen} == {"starting", "ok"}
+
+
+def test_who_outlives_the_one_that_started_it_still_answers(tmp_path: Path) -> None:
+    heard, ready = os.pipe()
+    os.close(heard)
+    crew._tell(ready)  # nobody listens any more
+    with world(tmp_path) as service, patch("prometheus_client.Counter.labels", side_effect=FileNotFoundError):
+        assert service.client.get("/healthz").status_code == 200  # although the folder of the metrics is gone
 
 
 def told(answer: httpx2.Response) -> Any:

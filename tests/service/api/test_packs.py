@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -15,13 +16,15 @@ from sqlalchemy import func, select
 from typer.testing import CliRunner
 
 from fusetune.pack import Pack
+from fusetune.signer import Signer
 from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER, Timing, Verification
-from fusetune.wire.pack import PackFile, PackWriter, UnusablePack, pack_bytes
+from fusetune.wire.pack import PackFile, PackWriter, UnusablePack, pack_bytes, with_signatures
+from fusetune.wire.signature import kernel_bytes
+from fusetune.wire.wheel import wheel
 from service.cli.pack import pack as command
-from service.db import kernels
+from service.db import kernels, signatures
 from service.db.models import AuditRow, FusionRow, KernelRow
-from service.signing import Signer
 from tests.service.api.test_deleting import looked_up
 from tests.service.api.test_malformed import check
 from tests.service.api.world import World, artifact_document, world
@@ -63,7 +66,7 @@ def test_a_pack_goes_from_one_service_to_another(sites: list[World], tmp_path: P
     assert one.client.get("/v1/pack").content == found.content
     told = send(other, found.content)
     sha256 = PackFile(found.content).sha256
-    assert told.json() == {"sha256": sha256, "kernels": 1, "known": 0, "left": []}
+    assert told.json() == {"sha256": sha256, "kernels": 1, "known": 0, "trials": 0, "left": []}
     answer = looked_up(other, row)
     assert (answer["id"], answer["median_us"], answer["evidence"]) == (row.id, 10.0, looked_up(one, row)["evidence"])
     path = f"/v1/kernels/{row.id}"
@@ -111,11 +114,22 @@ def rewritten(content: bytes, **lie: Any) -> bytes:
     return pack.content()
 
 
-def damaged(content: bytes) -> bytes:
+def with_history(content: bytes) -> bytes:
+    before, pack = PackFile(content), PackWriter()
+    for packed in before.manifest.kernels:
+        pack.add(packed.view, before.member(f"kernels/{packed.view.artifact_sha256}.json"), packed.binding)
+    for name in before.manifest.members:
+        if name.startswith("fusions/"):
+            pack.add_document(name, json.loads(before.member(name)))
+    pack.add_document("history/t.json", {"told": 1})
+    return pack.content()
+
+
+def damaged(content: bytes, before_text: bytes = b"// kernel", after_text: bytes = b"// lernel") -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(content)) as before, zipfile.ZipFile(out, "w") as after:
         for name in before.namelist():
-            after.writestr(name, before.read(name).replace(b"// kernel", b"// lernel"))
+            after.writestr(name, before.read(name).replace(before_text, after_text))
     return out.getvalue()
 
 
@@ -128,6 +142,7 @@ EMULATED = {"correct": "verified_emulated", "time": "measured"}
         pytest.param(lambda c: b"hello", "no ZIP archive", id="no-pack"),
         pytest.param(lambda c: b"", "no ZIP archive", id="nothing"),
         pytest.param(damaged, "its sha256 is not the one", id="damaged"),
+        pytest.param(lambda c: damaged(with_history(c), b"told", b"bold"), "history/t.json: its sha256", id="history"),
         pytest.param(lambda c: rewritten(c, median_us=0.001), "timing", id="another-time"),
         pytest.param(lambda c: rewritten(c, verifier=VERIFIER + 1), "verification", id="another-verifier"),
         pytest.param(lambda c: rewritten(c, evidence=EMULATED), "evidence", id="evidence"),
@@ -182,21 +197,139 @@ def _card(content: bytes) -> dict[str, Any]:
     return card
 
 
+@pytest.mark.parametrize(
+    "trace",
+    [{"steps": ["split"]}, {"steps": {}}, {"launches": [{"steps": []}]}, {"launches": "one"},
+     {"launches": [{"reads": [], "writes": [], "steps": [1]}]}],
+    ids=["a-word", "no-list", "what-is-read", "no-launches", "a-number"],
+)  # fmt: skip
+def test_a_trace_that_nobody_could_show_is_refused(sites: list[World], trace: dict[str, Any]) -> None:
+    one, other = sites
+    proven(one)
+    before, pack = PackFile(one.client.get("/v1/pack").content), PackWriter()
+    (packed,) = before.manifest.kernels
+    artifact = json.loads(before.member(f"kernels/{packed.view.artifact_sha256}.json")) | {"trace": trace}
+    content = json.dumps(artifact).encode()
+    sha256 = hashlib.sha256(content).hexdigest()
+    view = packed.view.model_copy(update={"artifact_sha256": sha256, "id": kernels.kernel_id(sha256)})
+    pack.add(view, content, packed.binding)
+    refused = send(other, pack.content())
+    check(refused, 422, "unusable-pack")
+    assert "trace: found something else" in refused.json()["detail"]
+
+
 def test_what_is_not_proven_today_is_left_out(sites: list[World]) -> None:
     one, other = sites
     row = proven(one)
     content = rewritten(one.client.get("/v1/pack").content, verifier=VERIFIER - 1)
     assert send(other, content).json() == {
-        "sha256": PackFile(content).sha256, "kernels": 0, "known": 0,
+        "sha256": PackFile(content).sha256, "kernels": 0, "known": 0, "trials": 0,
         "left": [f"{row.id}: verifier {VERIFIER - 1} proved it, which could pass a wrong one"],
     }  # fmt: skip
 
 
 def test_a_pack_of_nothing(sites: list[World]) -> None:
     one, _ = sites
-    check(one.client.get("/v1/pack"), 404, "not-found")
+    assert check(one.client.get("/v1/pack"), 404, "not-found")["detail"] == "No kernel of any fusion is served here."
+    found = check(one.client.get(f"/v1/pack?fingerprint={'0' * 64}"), 404, "not-found")
+    assert found["detail"] == "No kernel of 0000000000000000 is served here."
     check(one.client.get("/v1/pack?card=no-such"), 422, "unknown-card")
     check(one.client.get("/v1/pack?fingerprint=x"), 422, "invalid-request")
+
+
+def signed_by(content: bytes, *signers: Signer, over: bytes | None = None) -> bytes:
+    message = pack_bytes(PackFile(content).sha256) if over is None else over
+    return with_signatures(content, [signer.signature(message) for signer in signers])
+
+
+def test_told_whom_to_trust_a_service_takes_their_packs_alone(
+    sites: list[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = sites
+    row = proven(one)
+    ours, theirs, next_one = (Signer.create(tmp_path / f"{name}.pem") for name in ("ours", "theirs", "next"))
+    with one.db.write() as session:
+        signature = ours.sign(kernel_bytes(row.artifact_sha256))
+        signatures.put(session, row.artifact_sha256, ours.key, signature)
+    content = one.client.get("/v1/pack").content
+    monkeypatch.setenv("FUSETUNE_TRUST", ours.public)
+    for pack, why in (
+        (content, "it is not signed"),  # though its kernel is, by us
+        (signed_by(content, theirs), f"it is signed by {theirs.key[:16]} only"),
+        (signed_by(content, ours, over=pack_bytes("0" * 64)), "is not over this content"),
+    ):
+        refused = send(other, pack)
+        check(refused, 422, "untrusted-pack")
+        assert why in refused.json()["detail"]
+        assert PackFile(pack).sha256 in refused.json()["detail"]
+    with other.db.read() as session:
+        assert session.scalar(select(func.count()).select_from(FusionRow)) == 0
+        assert session.scalar(select(func.count()).select_from(AuditRow)) == 0
+    assert send(other, signed_by(content, theirs, ours)).json()["kernels"] == 1
+    monkeypatch.setenv("FUSETUNE_TRUST", f"{ours.public},{next_one.public}")
+    assert send(other, signed_by(content, next_one)).json()["known"] == 1, "a rotated key beside the old one"
+    monkeypatch.setenv("FUSETUNE_TRUST", next_one.public)
+    check(send(other, signed_by(content, ours)), 422, "untrusted-pack")
+
+
+def test_the_command_line_says_whom_to_trust(
+    sites: list[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = sites
+    row = proven(one)
+    ours, theirs = (Signer.create(tmp_path / f"{name}.pem") for name in ("ours", "theirs"))
+    (tmp_path / "keys").write_text(f"# of the team\n{ours.public}\n")
+    file, there = tmp_path / "p.ftpack", ("--data-dir", str(tmp_path / "other"))
+    content = one.client.get("/v1/pack").content
+
+    def run(*words: object) -> Any:
+        return CliRunner().invoke(command, ["import", str(file), *map(str, words), *there])
+
+    for pack in (content, signed_by(content, theirs)):
+        file.write_bytes(pack)
+        refused = run("--trust", tmp_path / "keys")
+        assert (refused.exit_code, "Nothing was taken" in refused.stderr) == (2, True)
+        monkeypatch.setenv("FUSETUNE_TRUST", ours.public)
+        assert run().exit_code == 2
+        monkeypatch.delenv("FUSETUNE_TRUST")
+    file.write_bytes(signed_by(content, ours))
+    assert run("--trust", "ed25519:nonsense").exit_code == 2
+    assert other.client.get("/v1/kernels").json()["items"] == []
+    assert run("--trust", tmp_path / "keys").exit_code == 0
+    assert looked_up(other, row)["id"] == row.id
+
+
+def test_a_pack_may_travel_as_a_wheel(sites: list[World], tmp_path: Path) -> None:
+    one, other = sites
+    row = proven(one)
+    out, key = tmp_path / "team_kernels-1.0-py3-none-any.whl", tmp_path / "key.pem"
+    signer = Signer.create(key)
+
+    def run(*words: object) -> Any:
+        return CliRunner().invoke(command, [str(word) for word in words])
+
+    here, there = ("--data-dir", tmp_path / "one"), ("--data-dir", tmp_path / "other")
+    sha256 = run("export", "--out", out, *here).stdout.strip()
+    assert PackFile(out).signatures == ()
+    assert run("sign", out, "--key", key).exit_code == 0
+    assert Pack.load(out, sha256=sha256, trust=signer.public).kernels()[0].id == row.id
+    assert out.read_bytes() == wheel(out.name, inner(out))
+    assert send(other, out.read_bytes()).json()["kernels"] == 1
+    assert run("import", out, "--trust", signer.public, *there).stdout.startswith(
+        "0 kernels were taken in, 1 were known"
+    )
+    for bad in (run("export", "--out", tmp_path / "p.whl", *here), run("sign", _renamed(out), "--key", key)):
+        assert (bad.exit_code, "Call it like" in bad.stderr) == (2, True)
+
+
+def inner(path: Path) -> bytes:
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("team_kernels.ftpack")
+
+
+def _renamed(path: Path) -> Path:
+    (path.parent / "other.whl").write_bytes(path.read_bytes())
+    return path.parent / "other.whl"
 
 
 def test_from_the_command_line(sites: list[World], tmp_path: Path) -> None:

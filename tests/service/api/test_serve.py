@@ -102,6 +102,11 @@ def test_a_variable_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPatch
     assert "max_queued" in refusal(monkeypatch, "--data-dir", str(tmp_path))
 
 
+def test_keys_to_trust_that_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FUSETUNE_TRUST", "ed25519:nonsense")
+    assert "FUSETUNE_TRUST: trust: found" in refusal(monkeypatch, "--data-dir", str(tmp_path), "--port", "0")
+
+
 @contextmanager
 def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A service in a process of its own, and its address."""

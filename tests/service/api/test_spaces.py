@@ -23,6 +23,7 @@ def test_a_space_is_counted(service: World) -> None:
             "chunks",
             "scan",
             "product",
+            "tensor_product",
             "warp_product",
             "thread_product",
             "launches",

@@ -36,8 +36,8 @@ def test_a_probe_tells_starting_from_broken(listener: socket.socket) -> None:
 
 
 def test_whoever_comes_next_has_the_address(listener: socket.socket) -> None:
-    with Starting(listener):
-        pass
+    with Starting(listener) as starting:
+        starting.end()
     with socket.create_connection(listener.getsockname()):
         listener.settimeout(5)
         accepted, _ = listener.accept()

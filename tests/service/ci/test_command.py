@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
+from fusetune.signer import Signer
 from fusetune.wire.artifact import VERIFIER
 from search.measure.device import DeviceLost
 from search.measure.fake import FakeDevice
@@ -23,7 +24,6 @@ from search.tuning.budget import Budget
 from service.ci import command
 from service.ci.lock import CiLock, read_lock
 from service.ci.tuning import tune
-from service.signing import Signer
 from tests.service.ci.conftest import times_of
 
 Edit = Callable[[str, Callable[[dict[str, Any]], None]], None]
@@ -73,7 +73,9 @@ def test_a_lock_that_holds_is_all_good_and_left_alone(place: Path) -> None:
         pytest.param(lambda e: e.update(times_of(9.2)), 0, "ok: right on all input sets; 10.00 us, +8.7%", id="close"),
         pytest.param(lambda e: e.update(code_hash="0" * 64), 1, "changed: the kernel came out", id="changed"),
         pytest.param(lambda e: e["trace"].update(steps=[]), 1, "cannot be rebuilt: ", id="no-schedule"),
-        pytest.param(lambda e: e["card"].update(name="H200"), 3, "lock miss: card: the lock has H200", id="card"),
+        pytest.param(
+            lambda e: e["card"].update(name="H200", sha256=None), 3, "lock miss: card: the lock has H200", id="card"
+        ),
         pytest.param(lambda e: e.update(policy="stopwatch"), 3, "lock miss: policy: the lock has", id="policy"),
     ],
 )
@@ -217,7 +219,7 @@ def tuned_at_once(monkeypatch: pytest.MonkeyPatch, lock: CiLock) -> list[str]:
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda e: e["card"].update(name="H200"), id="another-card"),
+        pytest.param(lambda e: e["card"].update(name="H200", sha256=None), id="another-card"),
         pytest.param(lambda e: e.update(policy="stopwatch"), id="another-policy"),
         pytest.param(lambda e: e.update(times_of(5.0)), id="slower"),
         pytest.param(lambda e: e.update(code_hash="0" * 64), id="changed"),

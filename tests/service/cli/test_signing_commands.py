@@ -12,12 +12,13 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from typer.testing import CliRunner, Result
 
+from fusetune.errors import UnusableKey
+from fusetune.signer import Signer
 from fusetune.signing import Trust
 from fusetune.wire.signature import Signature, kernel_bytes
 from service.cli.signing import signing
 from service.db import signatures
 from service.db.models import ArtifactRow
-from service.signing import Signer, UnusableKey
 from tests.service.api.test_again import ask, warm
 from tests.service.api.world import World, world
 

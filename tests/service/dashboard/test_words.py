@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from typing import Any, get_args
+from unittest.mock import patch
 
 import pytest
 from starlette.testclient import TestClient
@@ -11,6 +12,7 @@ from starlette.testclient import TestClient
 import fusetune.client
 from fusetune.query import query_of, read_accept
 from fusetune.wire.artifact import Correct, Evidence, ScalarSpec, Time
+from fusetune.wire.bound import apply_binding
 from fusetune.wire.service import KernelView
 from service.dashboard.evidence import badges, time_badge
 from service.dashboard.schedule_text import TextPart, knobs_by_launch, parts, step_lines, steps_of
@@ -49,6 +51,13 @@ NEG: dict[str, Any] = {
 )
 def test_shapes(binding: dict[str, Any], words: str) -> None:
     assert shapes(NEG, binding) == words
+
+
+def test_shapes_are_worked_out_once() -> None:
+    binding = {"sizes": {"s0": 4096 + 17}}
+    with patch("service.dashboard.shapes.apply_binding", wraps=apply_binding) as worked_out:
+        told = {shapes(dict(NEG), dict(binding)) for _ in range(3)}
+    assert (len(told), worked_out.call_count) == (1, 1)
 
 
 def split(tv: str, axis: int = 0) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from fusetune.signer import Signer
 from fusetune.signing import Trust
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, Verification
 from fusetune.wire.service import Accept
@@ -26,7 +27,6 @@ from service.db.models import ArtifactRow, AuditRow, DeletedKernelRow, KernelRow
 from service.jobs import preparing, proving
 from service.jobs.tuning import TuningJobs
 from service.operations.kernels import answer
-from service.signing import Signer
 from tests.service.jobs.benches import CANDIDATE, H200, timing, winner
 from tests.service.jobs.sites import FAKE_CARD, Site
 

@@ -252,8 +252,7 @@ class Ledger:
             self.faults.append(f"tuning {id}: trials were {self.seen[id]}, are {now}")
         if len({trial.candidate for trial in judged}) != len(judged):
             self.faults.append(f"tuning {id}: a candidate was tried twice: {now}")
-        if [trial.number for trial in rows] != list(range(len(rows))):
-            self.faults.append(f"tuning {id}: trials have the numbers {[trial.number for trial in rows]}")
+        # Numbers may have gaps: of two on their way the second may end first, or alone, if the worker dies then.
         self.seen[id] = now
 
 

@@ -128,7 +128,7 @@ def _slice_scatter(w: Writing, node: Node, a: Any) -> Value:
     dim = a.dim % node.meta["val"].dim()
     size = w_shape(node)[dim]
     start, stop = bound(w, node, a.start, size, 0), bound(w, node, a.end, size, size)
-    return _put(w, node, a.self, w.cast(w.operand(a.src), w.dtype(node)), dim, start, stop, a.step)
+    return _put(w, node, a.self, w.cast(w.value(a.src), w.dtype(node)), dim, start, stop, a.step)
 
 
 @row(aten.select_scatter.default)
@@ -140,23 +140,23 @@ def _select_scatter(w: Writing, node: Node, a: Any) -> Value:
         w.refuse(node, "a place that is no number")
     start = a.index % size
     one = (*shape[:dim], 1, *shape[dim + 1 :])
-    value = w.cast(w.operand(a.src), w.dtype(node))
+    value = w.cast(w.value(a.src), w.dtype(node))
     number = value.number if isinstance(value, Uniform) else None
     source = Uniform(number, one, w.dtype(node)) if number is not None else w.f.reshape(w.written(value), one)
     return _put(w, node, a.self, source, dim, start, start + 1, 1)
 
 
-def _put(w: Writing, node: Node, x: Any, source: Any, dim: int, start: Size, stop: Size, step: int) -> Value:
+def _put(w: Writing, node: Node, x: Node, source: Value, dim: int, start: Size, stop: Size, step: int) -> Value:
     """`x` with `source` in a part: padded where `x` is one number, else chosen by the position."""
     shape, dtype = w.shape(node), w.dtype(node)
-    into = w.cast(w.operand(x), dtype)
+    into = w.cast(w.value(x), dtype)
     if start == 0 and stop == shape[dim] and step == 1:
-        return source  # type: ignore[no-any-return]
+        return source
     size = shape[dim]
     if not isinstance(start, int) or not isinstance(stop, int) or not isinstance(size, int):
         w.refuse(node, "writing into a part whose ends are no numbers")
     if start >= stop:
-        return into  # type: ignore[return-value]
+        return into
     if isinstance(source, Uniform) and not isinstance(into, Uniform):
         return w.f.where(_inside(w, shape, dim, start, stop, step), source.number, w.written(into))
     spread = _spread(w, w.written(source), dim, step)

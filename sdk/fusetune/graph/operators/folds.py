@@ -38,14 +38,14 @@ def _fold(name: str) -> Any:
         dims, keepdim = dims_of(node, a), bool(getattr(a, "keepdim", False))
         if name in ("any", "all"):
             x = w.written(truth(w, a.self))
-            found = getattr(w.f, name)(x, dims, keepdim) if dims else x
-            return w.cast(found, dtype)  # type: ignore[return-value]  # of u8 it is u8
+            found = w.made(name, x, dims, keepdim) if dims else x
+            return w.cast(found, dtype)  # of u8 it is u8
         if name in ("sum", "prod"):
             x = w.tensor(a.self)
             if not dims:
-                return w.cast(x, dtype)  # type: ignore[return-value]
+                return w.cast(x, dtype)
             said = {"dtype": dtype} if dtype != x.dtype else {}
-            return getattr(w.f, name)(x, dims, keepdim, **said)  # type: ignore[no-any-return]
+            return w.made(name, x, dims, keepdim, **said)
         x = w.written(w.cast(w.operand(a.self), dtype))
         return getattr(w.f, name)(x, dims, keepdim) if dims else x
 
@@ -69,7 +69,7 @@ for _wire, _names in _FOLDS.items():
 def _cumsum(w: Writing, node: Node, a: Any) -> Value:
     x, dtype = w.tensor(a.self), w.dtype(node)
     if not x.shape:
-        return w.cast(x, dtype)  # type: ignore[return-value]
+        return w.cast(x, dtype)
     return w.f.cumsum(x, a.dim % len(x.shape), dtype if dtype != x.dtype else None)
 
 
@@ -79,7 +79,7 @@ def _arg(name: str) -> Any:
         if not x.shape:
             return Uniform(0, (), "i64")
         dim = None if a.dim is None else a.dim % len(x.shape)
-        return getattr(w.f, name)(x, dim, bool(a.keepdim))  # type: ignore[no-any-return]
+        return w.made(name, x, dim, bool(a.keepdim))
 
     return made
 
@@ -131,7 +131,7 @@ def _var(w: Writing, node: Node, a: Any) -> Value:
 def _std(w: Writing, node: Node, a: Any) -> Value:
     dtype = w.dtype(node)
     wide = _moments(w, node, a, "f32" if dtype in HALVES else dtype)[0]
-    return w.cast(w.f.sqrt(wide), dtype)  # type: ignore[return-value]
+    return w.cast(w.f.sqrt(wide), dtype)
 
 
 entered("prims.var.default", lambda w, node, a: w.refuse(node, "a variance of primitives", "Call torch.var."))
@@ -157,7 +157,7 @@ def _moments(w: Writing, node: Node, a: Any, dtype: DTypeName) -> tuple[Tensor, 
         variance = squares.sum(dims, keepdim) / max(0.0, float(count - correction))
     kept = tuple(size for i, size in enumerate(mean.shape) if i not in dims)
     mean = mean if keepdim else w.f.reshape(mean, kept)
-    return tuple(w.written(w.cast(value, dtype)) for value in (variance, mean))  # type: ignore[return-value]
+    return w.cast(variance, dtype), w.cast(mean, dtype)
 
 
 def _number(w: Writing, node: Node, size: Any) -> int:

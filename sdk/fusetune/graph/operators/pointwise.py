@@ -45,10 +45,10 @@ _OF_BOOLS = {"add": "bitwise_or", "mul": "bitwise_and", "maximum": "bitwise_or",
 def _function(name: str) -> Any:
     def made(w: Writing, node: Node, a: Any) -> Value:
         dtype = w.dtype(node)
-        x = w.cast(w.operand(a.self), dtype)
+        x = w.cast(w.value(a.self), dtype)
         if dtype not in FLOATS and (name in _SAME_OF_INTEGERS or (dtype == "bool" and name == "sign")):
-            return x  # type: ignore[return-value]
-        return getattr(w.f, name)(w.expand(w.written(x), w.shape(node)))  # type: ignore[no-any-return]
+            return x
+        return w.made(name, w.expand(w.written(x), w.shape(node)))
 
     return made
 
@@ -72,7 +72,7 @@ def arithmetic(w: Writing, node: Node, name: str, *operands: Any) -> Value:
     if dtype == "bool":
         name = _OF_BOOLS.get(name, name)
     found = w.alike(operands, dtype, w.shape(node))
-    return getattr(w.f, name)(*found)  # type: ignore[no-any-return]
+    return w.made(name, *found)
 
 
 def _binary(name: str) -> Any:
@@ -181,8 +181,8 @@ def _in_f32(w: Writing, node: Node, made: Any, *operands: Any) -> Value:
     dtype = w.dtype(node)
     values = [w.cast(w.operand(x), dtype) for x in operands]
     wide: DTypeName = "f32" if dtype in HALVES else dtype
-    found = made(*w.alike(values, wide, w.shape(node)))
-    return w.cast(found, dtype)  # type: ignore[return-value]
+    found: Tensor = made(*w.alike(values, wide, w.shape(node)))
+    return w.cast(found, dtype)
 
 
 # Powers
@@ -199,7 +199,7 @@ def _pow(w: Writing, node: Node, a: Any) -> Value:
     if number == 0:
         return Uniform(1.0, w.shape(node), dtype)
     if number == 1:
-        return w.cast(w.operand(a.self), dtype)  # type: ignore[return-value]
+        return w.alone(a.self, node)
     if number == 3:
         return _in_f32(w, node, lambda x: w.f.mul(w.f.square(x), x), a.self)
     if number == -2:
@@ -213,15 +213,16 @@ def _whole_power(w: Writing, node: Node, x: Any, exponent: int) -> Value:
         w.refuse(node, "an integer to a negative power", "Cast it to a float first.")
     if exponent == 0:
         return Uniform(1, w.shape(node), w.dtype(node))
-    (base,) = w.alike([x], w.dtype(node), w.shape(node))
-    result: Operand | None = None
+    base = w.written(w.alone(x, node))
+    result: Tensor | None = None
     while exponent:
         if exponent & 1:
             result = base if result is None else w.f.mul(result, base)
         exponent >>= 1
         if exponent:
-            base = w.f.square(base)  # type: ignore[arg-type]
-    return result  # type: ignore[return-value]
+            base = w.f.square(base)
+    assert result is not None
+    return result
 
 
 # Comparisons and choices
@@ -263,15 +264,15 @@ def _isinf(w: Writing, node: Node, a: Any) -> Value:
     return w.f.eq(w.f.abs(x), math.inf) if x.dtype in FLOATS else Uniform(0, w.shape(node), "bool")
 
 
-def truth(w: Writing, x: Any) -> Value:
+def truth(w: Writing, x: Node) -> Value:
     """Whether elements are other than 0."""
-    return w.cast(w.operand(x), "bool")  # type: ignore[return-value]
+    return w.cast(w.value(x), "bool")
 
 
 def _logical(name: str) -> Any:
     def made(w: Writing, node: Node, a: Any) -> Value:
         operands = [truth(w, x) for x in (a.self, *([a.other] if hasattr(a, "other") else []))]
-        return getattr(w.f, name)(*w.alike(operands, "bool", w.shape(node)))  # type: ignore[no-any-return]
+        return w.made(name, *w.alike(operands, "bool", w.shape(node)))
 
     return made
 
@@ -313,7 +314,7 @@ entered("aten.clamp_max.default aten.clamp_max.Tensor", lambda w, node, a: _boun
 
 
 def _bounded(w: Writing, node: Node, x: Any, low: Any, high: Any) -> Value:
-    found: Value = w.alike([x], w.dtype(node), w.shape(node))[0]  # type: ignore[assignment]
+    found: Value = w.alone(x, node)
     if low is not None:
         found = arithmetic(w, node, "maximum", found, low)
     if high is not None:
@@ -347,7 +348,7 @@ def _glu(w: Writing, node: Node, a: Any) -> Value:
     value, gate = (w.f.slice(x, dim, start, start + size // 2) for start in (0, size // 2))
     wide: DTypeName = "f32" if x.dtype in HALVES else x.dtype
     found = w.f.mul(*(w.written(w.cast(part, wide)) for part in (value, _sigmoid(w, gate, wide))))
-    return w.cast(found, x.dtype)  # type: ignore[return-value]
+    return w.cast(found, x.dtype)
 
 
 def _sigmoid(w: Writing, x: Tensor, dtype: DTypeName) -> Tensor:
@@ -376,16 +377,16 @@ def _times(w: Writing, number: Any, x: Any) -> Any:
 
 @row(prims.convert_element_type.default)
 def _convert(w: Writing, node: Node, a: Any) -> Value:
-    return w.cast(w.operand(a.a), w.dtype(node))  # type: ignore[return-value]
+    return w.cast(w.value(a.a), w.dtype(node))
 
 
 @row(aten._to_copy.default, aten.to.dtype)
 def _to(w: Writing, node: Node, a: Any) -> Value:
     if getattr(a, "device", None) is not None and a.device != a.self.meta["val"].device:
         w.refuse(node, f"a copy to {a.device}", "Move tensors before the call.")
-    return w.cast(w.operand(a.self), w.dtype(node))  # type: ignore[return-value]
+    return w.cast(w.value(a.self), w.dtype(node))
 
 
 @row(aten.copy.default, aten.copy_.default)
 def _copy(w: Writing, node: Node, a: Any) -> Value:
-    return w.alike([a.src], w.dtype(node), w.shape(node))[0]  # type: ignore[return-value]
+    return w.alone(a.src, node)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered, row
 from fusetune.graph.writing import Several, Uniform, Value, Writing, is_empty, rounded
 from fusetune.wire.op_check import FLOATS
@@ -18,8 +19,7 @@ def constant(w: Writing, node: Node, number: Any) -> Value:
     """One number everywhere, as the node's dtype holds it."""
     dtype = w.dtype(node)
     if isinstance(number, Node):
-        (value,) = w.alike([number], dtype, w.shape(node))
-        return value  # type: ignore[return-value]
+        return w.alone(number, node)
     return Uniform(rounded(int(number) if isinstance(number, bool) else number, dtype), w.shape(node), dtype)
 
 
@@ -59,7 +59,7 @@ def _positions(w: Writing, node: Node, start: Any, step: Any) -> Value:
     found = w.f.iota(shape, 0, wide)
     found = found if step == 1 else w.f.mul(found, step)
     found = found if start == 0 else w.f.add(found, start)
-    return w.cast(found, dtype)  # type: ignore[return-value]
+    return w.cast(found, dtype)
 
 
 # Random numbers
@@ -67,12 +67,12 @@ def _positions(w: Writing, node: Node, start: Any, step: Any) -> Value:
 
 @row(aten.rand.default, aten.rand_like.default)
 def _rand(w: Writing, node: Node, a: Any) -> Value:
-    return w.cast(_drawn(w, node), w.dtype(node))  # type: ignore[return-value]
+    return w.cast(_drawn(w, node), w.dtype(node))
 
 
 @row(aten.bernoulli.p)
 def _bernoulli(w: Writing, node: Node, a: Any) -> Value:
-    return w.cast(w.f.lt(_drawn(w, node), a.p), w.dtype(node))  # type: ignore[return-value]
+    return w.cast(w.f.lt(_drawn(w, node), a.p), w.dtype(node))
 
 
 @row(aten.native_dropout.default)
@@ -85,7 +85,7 @@ def _native_dropout(w: Writing, node: Node, a: Any) -> Value:
     return Several((w.f.where(kept, w.f.mul(x, scale), 0.0), kept))
 
 
-def _drawn(w: Writing, node: Node) -> Any:
+def _drawn(w: Writing, node: Node) -> Tensor:
     """Numbers of [0, 1) in f32; rounded to halves they may be 1, as no number of torch's is."""
     if w.dtype(node) not in ("f32", "f64") and node.target is not aten.bernoulli.p:
         w.refuse(node, f"random numbers in {w.dtype(node)}", "Draw them in float32.")

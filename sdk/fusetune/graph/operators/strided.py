@@ -41,12 +41,12 @@ def _same(x: Any, y: Any) -> bool:
 
 def as_strided(w: Writing, node: Node, a: Any) -> Value:
     """The node in views. Refuses what reads its elements in no such way."""
-    value, base = w.operand(a.self), a.self.meta["val"]
+    value, base = w.value(a.self), a.self.meta["val"]
     if isinstance(value, Uniform):
         return Uniform(value.number, w.shape(node), value.dtype)
     sizes, strides = list(a.size), list(a.stride)
     if _is_itself(sizes, strides, a.storage_offset, base):
-        return value  # type: ignore[return-value]
+        return value
     source = w.written(value)
     order = dense_order(base.shape, base.stride())
     if order is None or any(known(n) is None for n in (*sizes, *strides, *base.shape)):
@@ -72,7 +72,7 @@ def as_strided_scatter(w: Writing, node: Node, a: Any) -> Value:
     """The tensor with `src` where `as_strided` would read. Refuses what `as_strided` refuses."""
     base, sizes, strides = a.self.meta["val"], list(a.size), list(a.stride)
     if 0 in sizes:
-        return w.cast(w.operand(a.self), w.dtype(node))  # type: ignore[return-value]
+        return w.cast(w.value(a.self), w.dtype(node))
     source = w.written(w.cast(w.operand(a.src), w.dtype(node)))
     if _is_itself(sizes, strides, a.storage_offset, base):
         return w.expand(source, w.shape(node))

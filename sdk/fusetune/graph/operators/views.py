@@ -31,7 +31,7 @@ def moved(w: Writing, node: Node, x: Any, item: int | None, made: Any) -> Value:
 
 @row(aten.alias.default, aten.detach.default, aten.clone.default, aten.contiguous.default, aten.lift_fresh_copy.default)
 def _same(w: Writing, node: Node, a: Any) -> Value:
-    return w.operand(a.self)  # type: ignore[return-value]
+    return w.value(a.self)
 
 
 entered("aten.lift_fresh.default aten.alias_copy.default prims.clone.default aten.lift.default", _same)
@@ -86,10 +86,10 @@ def _t(w: Writing, node: Node, a: Any) -> Value:
     return permuted(w, node, a.self, list(range(node.meta["val"].dim()))[::-1])
 
 
-def permuted(w: Writing, node: Node, x: Any, order: list[int]) -> Value:
+def permuted(w: Writing, node: Node, x: Node, order: list[int]) -> Value:
     """The dimensions in another order."""
     if order == sorted(order):
-        return w.operand(x)  # type: ignore[return-value]
+        return w.value(x)
     return moved(w, node, x, None, lambda source, shape: w.f.permute(source, order))
 
 
@@ -183,7 +183,7 @@ def _unbind(w: Writing, node: Node, a: Any) -> Value:
 def _flip(w: Writing, node: Node, a: Any) -> Value:
     dims = tuple(dim % max(node.meta["val"].dim(), 1) for dim in a.dims)
     if not dims or not node.meta["val"].dim():
-        return w.operand(a.self)  # type: ignore[return-value]
+        return w.value(a.self)
     return moved(w, node, a.self, None, lambda source, shape: w.f.flip(source, dims))
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import torch
 from torch import fx
 
-from fusetune.graph.foreach import NAMES, PREFIX
+from fusetune.torch_compile.regions.columns import POINTWISE
 from fusetune.torch_compile.regions.operators import CASTS, CONSTANTS, is_part, name_of
 from fusetune.torch_compile.regions.order import RegionsInACycle, steps_of
 from fusetune.torch_compile.regions.region import Region
@@ -22,23 +22,36 @@ from fusetune.torch_compile.regions.units import Unit, UnitGraph
 def in_place(flow: UnitGraph, regions: Sequence[Region]) -> tuple[Region, ...]:
     """The regions, with the copies into inputs that they can make themselves."""
     written = list(regions)
-    found = [(n, copy) for n, region in enumerate(regions) for copy in _copies(flow, region)]
-    for n, copy in found:
-        written[n] = _with(written[n], copy)
+    found = [(n, copies) for n, region in enumerate(regions) for copies in _copies(flow, region)]
+    for n, copies in found:
+        written[n] = _with(written[n], copies)
     if _may_run(flow, written):
         return tuple(written)
     written = list(regions)
-    for n, copy in found:  # some of them would wait for each other
-        tried = [*written[:n], _with(written[n], copy), *written[n + 1 :]]
+    for n, copies in found:  # some of them would wait for each other
+        tried = [*written[:n], _with(written[n], copies), *written[n + 1 :]]
         written = tried if _may_run(flow, tried) else written
     return tuple(written)
 
 
-def _copies(flow: UnitGraph, region: Region) -> list[Unit]:
-    """The units that copy an output of the region, which nobody else wants, into an input."""
-    outside = (tuple(user for user in node.users if user not in region.nodes) for node in region.outputs)
-    copies = [users[0] for users in outside if len(users) == 1]
-    return [flow.units[flow.unit_of[copy]] for copy in copies if _is_plain_copy(copy) and _reads_own(region, copy)]
+def _copies(flow: UnitGraph, region: Region) -> list[tuple[Unit, ...]]:
+    """The units that copy an output of the region, which nobody else wants, into an input: those of a list together."""
+    nodes = set(region.nodes)
+
+    def copy_of(node: fx.Node | None) -> fx.Node | None:
+        users = [user for user in node.users if user not in nodes] if node is not None else []
+        return users[0] if len(users) == 1 and _is_plain_copy(users[0]) else None
+
+    if region.columns is None:
+        copies = [copy for node in region.outputs if (copy := copy_of(node)) is not None]
+        return [(flow.units[flow.unit_of[copy]],) for copy in copies if _reads_own(region, copy)]
+    found = []
+    for given in region.columns.gives:
+        lists = [copy_of(part) for part in given.parts]
+        into = tuple(copy.all_input_nodes[0] for copy in lists if copy is not None)
+        if len(into) == len(lists) and region.columns.place_of(into) is not None:
+            found.append(tuple(flow.units[flow.unit_of[copy]] for copy in lists if copy is not None))
+    return found
 
 
 def _is_plain_copy(copy: fx.Node) -> bool:
@@ -69,7 +82,7 @@ def _reads_own(region: Region, copy: fx.Node) -> bool:
         if not of_it.intersection(node.all_input_nodes):
             if not is_part(node) or places.get(node.all_input_nodes[0]) != node.args[1]:
                 continue
-        elif name_of(node) in _BY_LISTS:
+        elif name_of(node) in POINTWISE:
             found = _places(node, of_it)
             if len(found) != 1:
                 return False
@@ -84,10 +97,6 @@ def _reads_own(region: Region, copy: fx.Node) -> bool:
     return True
 
 
-_BY_LISTS = frozenset(f"{PREFIX}{name}" for name in NAMES if name != "norm")
-"""Operators whose results are pointwise, each of the tensors at its place in lists."""
-
-
 def _places(node: fx.Node, of_it: set[fx.Node]) -> set[int]:
     """Where in an operator's lists one of some nodes stands; -1 for what it reads beside lists."""
     found = {-1} if of_it.intersection(x for x in node.args if isinstance(x, fx.Node)) else set()
@@ -95,15 +104,22 @@ def _places(node: fx.Node, of_it: set[fx.Node]) -> set[int]:
     return found | {n for x in lists for n, one in enumerate(x) if isinstance(one, fx.Node) and one in of_it}
 
 
-def _with(region: Region, copy: Unit) -> Region:
-    into, made = copy.head.all_input_nodes
+def _with(region: Region, copies: tuple[Unit, ...]) -> Region:
+    pairs = [copy.head.all_input_nodes for copy in copies]
+    into, made = (tuple(pair[n] for pair in pairs) for n in (0, 1))
+    columns = region.columns
+    if columns is not None:
+        given, place = next(x for x in columns.gives if x.parts == made), columns.place_of(into)
+        assert place is not None
+        columns = columns.with_written(given, place)
     return replace(
         region,
-        units=(*region.units, copy),
-        nodes=(*region.nodes, copy.head),
-        inputs=region.inputs if into in region.inputs else (*region.inputs, into),
-        outputs=tuple(node for node in region.outputs if node is not made),
-        written=(*region.written, into),
+        units=(*region.units, *copies),
+        nodes=(*region.nodes, *(copy.head for copy in copies)),
+        inputs=tuple(dict.fromkeys((*region.inputs, *into))),
+        outputs=tuple(node for node in region.outputs if node not in made),
+        written=(*region.written, *into),
+        columns=columns,
     )
 
 

@@ -9,6 +9,7 @@ from torch import fx
 from fusetune.torch_compile.regions.growing import grow
 from fusetune.torch_compile.regions.in_place import in_place
 from fusetune.torch_compile.regions.memory import within_eager
+from fusetune.torch_compile.regions.over_lists import over_lists, without
 from fusetune.torch_compile.regions.reach import Reach, bits
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.regions.siblings import join
@@ -21,9 +22,12 @@ def propose(
     graph: fx.Graph, can_say: CanSay, *, least_bytes: int = 0, writes: bool = True
 ) -> tuple[UnitGraph, tuple[Region, ...]]:
     """The regions of a graph, in its order, and the graph as the partitioner sees it. The same graph gives the same
-    regions. `writes`: they may write into inputs of the graph."""
-    flow = flow_of(graph, can_say)
-    reach = Reach(flow)
+    regions. `writes`: they may write into inputs of the graph, and be over lists."""
+    whole = flow_of(graph, can_say)
+    reach = Reach(whole)
+    listed = over_lists(whole, reach) if writes else ()
+    listed = tuple(region for region in listed if is_worth_it(region, least_bytes))
+    flow = without(whole, listed)
     grow(flow, reach)
     vertical = _groups(flow, reach)
     join(flow, reach)
@@ -34,12 +38,15 @@ def propose(
         return [region for region in found if is_worth_it(region, least_bytes)]
 
     def parts(region: Region) -> list[Region]:
+        if region.columns is not None:
+            return []
         own = sum(1 << unit.index for unit in region.units)
         inner = [members for members in vertical if not members & ~own]
         return regions(inner if len(inner) > 1 else _between_others(flow, region))
 
-    found = within_eager(flow, regions(_groups(flow, reach)), parts)
-    return flow, in_place(flow, found) if writes else found
+    every = sorted([*listed, *regions(_groups(flow, reach))], key=lambda region: region.units[0].index)
+    found = within_eager(whole, every, parts)
+    return whole, in_place(whole, found) if writes else found
 
 
 def _between_others(flow: UnitGraph, region: Region) -> list[int]:

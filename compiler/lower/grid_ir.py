@@ -1,0 +1,61 @@
+"""Statements of kernel IR by which blocks of the grid hand on partial sums in scratch memory (PTX ISA, memory
+consistency model: release and acquire patterns, scope .gpu)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.dtypes import DType
+from compiler.ir.expr import Expr
+from compiler.lower.operands import Reg
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchPointer:
+    """A kernel parameter: the address of `nbytes` bytes of temporary memory; `is_zeroed`: cleared before each call."""
+
+    name: str
+    dtype: DType
+    nbytes: int
+    is_zeroed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitTurn:
+    """The thread waits until element `place` is `turn`, and sees what came before that."""
+
+    turns: str
+    place: Expr
+    turn: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class PassTurn:
+    """Element `place` becomes `turn`: who waits for it sees what this thread did, and saw."""
+
+    turns: str
+    place: Expr
+    turn: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchLoad:
+    """Loads `width` elements that another block may have written."""
+
+    target: Reg
+    scratch: str
+    offset: Expr
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScratchStore:
+    """Stores `width` elements."""
+
+    source: Reg
+    scratch: str
+    offset: Expr
+    width: int
+
+
+GridStmt = AwaitTurn | PassTurn | ScratchLoad | ScratchStore

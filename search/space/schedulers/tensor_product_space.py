@@ -1,0 +1,243 @@
+"""Knobs and constraints of the scheduler of products in tensor memory.
+
+tile_rows, tile_columns   of the result, of a block: 64 or 128 rows of an instruction, 256 of two
+accumulators    places of results in tensor memory: with two the next tile is multiplied while one is read
+k_lines, stages, raster, raster_group, swap, store_columns, blocks_per_sm   as `product` has them
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
+from compiler.arch import (
+    MMA_K_BYTES,
+    SMEM_LINE_BYTES,
+    TCGEN05_HALF_ROWS,
+    TCGEN05_ROWS,
+    TMEM_COLUMNS,
+    TMEM_LEAST_COLUMNS,
+    Arch,
+)
+from compiler.dtypes import DType
+from compiler.ir.fusion import Fusion
+from compiler.schedule.start import start
+from search.space.constraints import Constraint
+from search.space.groups import ACCUMULATORS, RASTERS, ROWS, TMA, VECTOR, math_knob, store_knob
+from search.space.knobs import Knob
+from search.space.schedulers.product_facts import product_shape
+from search.space.schedulers.product_operands import K
+from search.space.schedulers.product_space import BLOCKS_PER_SM, SINGLE, STAGES, TILE_COLUMNS, ProductFacts
+from search.space.space import Space
+
+TILE_ROWS = (TCGEN05_HALF_ROWS, TCGEN05_ROWS, 2 * TCGEN05_ROWS)
+
+
+def instruction_of(dtype: DType, rows: int, columns: int) -> Instruction:
+    """The instruction of so many rows, at most 128, and columns."""
+    summed = DType.I32 if dtype is DType.I8 else DType.F32
+    depth = MMA_K_BYTES // dtype.nbytes
+    return Instruction(MmaUnit.TCGEN05, min(rows, TCGEN05_ROWS), columns, depth, dtype, summed)
+
+
+def tensor_product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
+    """The space of a product; a reason where there is none."""
+    shape = product_shape(start(fusion))
+    if isinstance(shape, str):
+        return shape
+    facts = ProductFacts(shape, sm_count)
+    if (why := _refusal(facts, arch)) is not None:
+        return why
+    turned = all(o.is_mapped_turned for o in shape.outputs)
+    plain = all(o.is_mapped for o in shape.outputs)
+    staged = (plain or turned) and all(o.dtype.nbytes in (2, 4) for o in shape.outputs)
+    knobs = (
+        Knob("tile_rows", TILE_ROWS),
+        Knob("tile_columns", TILE_COLUMNS),
+        Knob("k_lines", (1, 2, 4)),
+        Knob("stages", STAGES),
+        Knob(ACCUMULATORS, (1, 2)),
+        Knob("raster", RASTERS),
+        Knob("raster_group", (1, 2, 4, 8, 16)),
+        Knob("blocks_per_sm", BLOCKS_PER_SM),
+        store_knob(tma=staged),
+        Knob("store_columns", (32, 64, 128) if staged else (32,)),
+        Knob("swap", (False, True)),
+        math_knob(fusion),
+    )
+    constraints = (*_tiles(facts, arch), *_epilogue(facts, plain=plain, turned=turned), *_grid(facts))
+    return Space("tensor_product", knobs, constraints).reachable
+
+
+def _refusal(f: ProductFacts, arch: Arch) -> str | None:
+    """Why no instruction makes the product."""
+    shape, dtype = f.shape, f.shape.dtype
+    made = instruction_of(dtype, TCGEN05_ROWS, TILE_COLUMNS[-1])
+    if not arch.has_tmem:
+        return f"products in tensor memory, which {arch.name} does not have"
+    if not made.is_known or not made.is_on(arch):
+        return f"products of {dtype}, which no instruction of tensor memory makes on {arch.name}"
+    if not shape.is_plain:
+        return "what is done to an operand before it is multiplied, which warp_product does in registers"
+    if not all(side.is_mapped for side in shape.sides):
+        return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
+    if not made.transposes and any(side.major != K for side in shape.sides):
+        return f"an operand of {dtype} whose rows lie apart along what is summed, which no instruction transposes"
+    return None
+
+
+def _allocated(columns: Any) -> Any:
+    """Columns of an allocation: a power of two from 32 on; more than there are where more are needed."""
+    found: Any = 2 * TMEM_COLUMNS
+    size = TMEM_COLUMNS
+    while size >= TMEM_LEAST_COLUMNS:
+        found = np.where(columns <= size, size, found)
+        size //= 2
+    return found
+
+
+def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
+    """What instructions, tensor memory and shared memory allow."""
+    every = [(m, n) for m in TILE_ROWS for n in TILE_COLUMNS if instruction_of(f.shape.dtype, m, n).is_known]
+    known = [m * (max(TILE_COLUMNS) + 1) + n for m, n in every]
+
+    def exists(rows: Any, columns: Any) -> Any:
+        return np.isin(rows * (max(TILE_COLUMNS) + 1) + columns, known)
+
+    def fits(rows: Any, columns: Any, accumulators: Any, blocks: Any) -> Any:
+        results = len(f.shape.tensors)
+        needed = -(-rows // TCGEN05_ROWS) * columns * accumulators
+        apart, together = results * _allocated(needed), _allocated(results * needed)
+        return (apart <= TMEM_COLUMNS) & (together * np.maximum(1, blocks) <= TMEM_COLUMNS)
+
+    def memory(swap: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any, blocks: Any) -> Any:
+        needed = f.block_bytes(swap, SINGLE, rows, columns, lines, stages, store, wide)
+        each = (needed + arch.smem_reserved_per_block_bytes) * np.maximum(1, blocks)
+        return (needed <= arch.smem_per_block_optin_bytes) & (each <= arch.smem_per_sm_bytes)
+
+    def major(swap: Any, rows: Any, columns: Any) -> Any:
+        line = SMEM_LINE_BYTES // f.nbytes
+        left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
+        of_rows = np.where(swap, right, left) | (rows % line == 0)
+        of_columns = np.where(swap, left, right) | (columns % line == 0)
+        return of_rows & of_columns
+
+    return [
+        Constraint(
+            "mma_shape_exists",
+            ("tile_rows", "tile_columns"),
+            exists,
+            "Instructions of 64 rows have columns by 8, of 128 rows by 16; of integers by 16, or 8 and 24 of 64 rows.",
+        ),
+        Constraint(
+            "tmem_columns_fit",
+            ("tile_rows", "tile_columns", ACCUMULATORS, "blocks_per_sm"),
+            fits,
+            "Results, in all their places, have at most 512 columns on a multiprocessor.",
+        ),
+        Constraint(
+            "product_tiles_are_whole_lines",
+            ("swap", "tile_rows", "tile_columns"),
+            major,
+            "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
+        ),
+        Constraint(
+            "shared_memory_fits_the_block",
+            ("swap", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns", "blocks_per_sm"),
+            memory,
+            "Stages, and what waits to be stored, fit the shared memory of the blocks of a multiprocessor.",
+        ),
+    ]
+
+
+def _epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
+    """How results leave the registers."""
+    line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
+    return [
+        Constraint(
+            "product_is_stored_in_boxes",
+            ("store", "swap"),
+            lambda store, swap: (store != TMA) | np.where(swap, turned, plain),
+            "Columns of the result, as instructions have it, lie side by side in every output.",
+        ),
+        Constraint(
+            "product_stores_whole_lines",
+            ("store", "store_columns", "tile_columns"),
+            lambda store, wide, columns: (
+                (store != TMA) | ((columns % np.minimum(wide, columns) == 0) & (wide % line == 0) & (wide <= columns))
+            ),
+            "What is stored at a time is whole lines of 128 bytes of the tile's columns.",
+        ),
+        Constraint(
+            "redundant_store_columns",
+            ("store", "store_columns"),
+            lambda store, wide: (store != VECTOR) | (wide == 32),
+            "Columns are stored in steps from shared memory alone.",
+        ),
+    ]
+
+
+def _grid(f: ProductFacts) -> list[Constraint]:
+    """Tiles and blocks, and what repeats another point or leaves most of a tile empty."""
+    lines = -(-f.shape.k * f.nbytes // SMEM_LINE_BYTES)
+
+    def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any) -> Any:
+        along = np.where(raster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
+        return (group == 1) | (along % group == 0)
+
+    def fills(blocks: Any, swap: Any, rows: Any, columns: Any) -> Any:
+        tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
+        return (blocks == 0) | (tiles > f.sm_count * blocks)
+
+    line = SMEM_LINE_BYTES // f.nbytes if any(side.major != K for side in f.shape.sides) else 1
+
+    def large(swap: Any, rows: Any, columns: Any) -> Any:
+        wide = np.maximum(f.columns(swap), TILE_COLUMNS[0])
+        are_few = (rows < 2 * f.rows(swap)) | (rows <= max(line, TILE_ROWS[0]))
+        return are_few & ((columns < 2 * wide) | (columns <= max(line, 2 * TILE_COLUMNS[0])))
+
+    return [
+        Constraint(
+            "product_strips_are_whole",
+            ("swap", "raster", "raster_group", "tile_rows", "tile_columns"),
+            strips,
+            "Strips of tiles are whole.",
+        ),
+        Constraint(
+            "persistent_grid_is_filled",
+            ("blocks_per_sm", "swap", "tile_rows", "tile_columns"),
+            fills,
+            "There are more tiles than persistent blocks.",
+        ),
+        Constraint(
+            "tile_exceeds_the_problem", ("swap", "tile_rows", "tile_columns"), large, "A tile is not twice the problem."
+        ),
+        Constraint(
+            "redundant_accumulators",
+            (ACCUMULATORS, "blocks_per_sm"),
+            lambda accumulators, blocks: (accumulators == 1) | (blocks > 0),
+            "A block that has one tile has one result.",
+        ),
+        Constraint(
+            "redundant_raster",
+            ("raster", "raster_group"),
+            lambda raster, group: (group > 1) | (raster == ROWS),
+            "Strips of one tile row are the order of columns.",
+        ),
+        Constraint(
+            "redundant_stages",
+            ("k_lines", "stages"),
+            lambda each, stages: (stages <= -(-lines // each) + 1) | (stages == STAGES[0]),
+            "Stages hold no more than there is to sum along, and one of the next tile.",
+        ),
+        Constraint(
+            "redundant_k_lines",
+            ("k_lines",),
+            lambda each: (
+                (each == 1) | (each * (SMEM_LINE_BYTES // MMA_K_BYTES) * MMA_K_BYTES <= lines * SMEM_LINE_BYTES)
+            ),
+            "A stage holds no more than there is to sum along.",
+        ),
+    ]

@@ -1,0 +1,62 @@
+"""Rules on sums that blocks of the grid hand on: the nearest legal and the nearest illegal schedule of each."""
+
+from dataclasses import replace
+
+import pytest
+
+from compiler.schedule import steps as st
+from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.test_mma import TV, groups
+from tests.compiler.products import Groups, product
+from tests.compiler.schedules import P
+
+THREE_PARTS = Groups(rows=64, columns=64, groups=1, stages=2, parts=3)
+FUSION = product(128, 64, 384, out="f32")
+
+
+def moved(to: P) -> tuple[st.Step, ...]:
+    """The parts of the sum, and of the operands, on another dimension."""
+    return tuple(st.Parallelize(name, 1, to) for name in (TV, "w0", "w1"))
+
+
+CASES = (
+    Case(
+        "the dimension of the parts",
+        lambda: groups(of=FUSION, how=THREE_PARTS),
+        lambda: groups(*moved(P.BIDZ), of=FUSION, how=THREE_PARTS),
+        (("folded_axes_stay_in_a_cluster", "v1_matmul: axis 1", "BIDz", "a loop, a thread dimension or Cluster"),),
+    ),
+    Case(
+        "groups with tiles of their own",
+        lambda: groups(of=FUSION, how=replace(THREE_PARTS, groups=2, rows=128)),
+        lambda: groups(of=FUSION, how=replace(THREE_PARTS, groups=2, turns=True)),
+        (
+            (
+                "parts_of_a_sum_are_taken_by_whole_blocks",
+                "v1_matmul: axis 1",
+                "TIDy around the sum",
+                "threads that have parts of one tile",
+            ),
+        ),
+    ),
+    Case(
+        "what is made of the sum",
+        lambda: groups(of=FUSION, how=replace(THREE_PARTS, rows=128)),
+        lambda: groups(st.Parallelize("v1", 2, P.BIDY), of=FUSION, how=replace(THREE_PARTS, rows=128)),
+        (
+            (
+                "what_is_summed_over_the_grid_ends_the_kernel",
+                "v1, v1_matmul summed over BIDy",
+                "behind it on BIDy",
+                "one sum, and all else made of it",
+            ),
+            ("parallel_extents_agree", "v1: BIDy", 2, 3),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_nearest_legal_and_the_nearest_illegal_schedule(case: Case) -> None:
+    assert breaches(case.legal()) == ()
+    assert breaches(case.illegal()) == case.breaches

@@ -1,0 +1,119 @@
+"""Products whose sum is cut over blocks that hand it on: right, one order whatever runs beside it, and what is found of
+a kernel in which something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+
+from compiler.arch import arch_named
+from compiler.emulate.ptx.parser import parse
+from compiler.ir.fusion import Fusion
+from compiler.lower.grid_ir import AwaitTurn, PassTurn
+from compiler.lower.traversal import walk
+from compiler.nvrtc import CompilePool
+from compiler.pipeline import Generated, artifact, generate
+from fusetune.wire.artifact import KernelArtifact
+from search.proof.emulated.running import ORDERS, EmulatedVerdict, run_set
+from tests.compiler.products import Groups, by_warp_groups, product
+
+HOPPER = arch_named("sm_90a")
+EXACT, ROUNDED = "ties", "random"
+THREE_PARTS = Groups(rows=64, columns=64, groups=1, stages=2, parts=3)
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[CompilePool]:
+    with CompilePool(1) as pool:
+        pool.start()
+        yield pool
+
+
+@dataclass(frozen=True)
+class Made:
+    """A kernel of three parts for each of two tiles."""
+
+    fusion: Fusion
+    generated: Generated
+    built: KernelArtifact
+
+    def run(self, set_name: str = EXACT) -> EmulatedVerdict:
+        """In every order of completion, of blocks and warps too; the results of all orders have the same bits."""
+        return run_set(self.fusion, self.built, parse(self.built.ptx), set_name, ORDERS, races=True)
+
+
+def made(pool: CompilePool, fusion: Fusion, how: Groups) -> Made:
+    generated = generate(by_warp_groups(fusion, how), HOPPER)
+    return Made(fusion, generated, artifact(generated, pool.submit(generated.source, HOPPER.name).result()))
+
+
+@pytest.fixture(scope="module")
+def three_parts(pool: CompilePool) -> Made:
+    return made(pool, product(128, 64, 384, out="f32"), THREE_PARTS)
+
+
+def test_a_sum_is_handed_on_from_block_to_block(three_parts: Made) -> None:
+    """In scratch memory of one partial sum a tile, however many parts there are, and a number that is cleared."""
+    kernel = three_parts.generated.kernel
+    assert kernel.grid == (2, 3, 1)
+    assert [type(s) for s in walk(kernel.body) if isinstance(s, AwaitTurn | PassTurn)] == [AwaitTurn, PassTurn]
+    assert [(s.bytes, s.init) for s in three_parts.built.scratch] == [(128 * 64 * 4, "none"), (2 * 4, "zero")]
+    verdict = three_parts.run()
+    assert (verdict.fault, verdict.max_error) == ("", 0.0)
+
+
+def test_sums_that_round_have_one_order(three_parts: Made) -> None:
+    verdict = three_parts.run(ROUNDED)
+    assert verdict.fault == ""
+    assert verdict.deterministic
+
+
+@pytest.mark.parametrize(
+    ("fusion", "how"),
+    [
+        pytest.param(
+            product(256, 128, 512, right="mn"),
+            Groups(columns=64, step=64, parts=2, in_flight=1, registers=(40, 232)),
+            id="two-groups-and-boxes",
+        ),
+        pytest.param(
+            product(100, 72, 528, "i8", "i32"),
+            Groups(columns=80, k=128, stages=2, parts=5),
+            id="ends-of-all-dimensions",
+        ),
+        pytest.param(
+            product(256, 64, 256, left="mn"), Groups(columns=64, cluster=2, parts=2, stages=2), id="multicast"
+        ),
+    ],
+)
+def test_other_structures_in_parts(fusion: Fusion, how: Groups, pool: CompilePool) -> None:
+    verdict = made(pool, fusion, how).run()
+    assert (verdict.fault, verdict.max_error) == ("", 0.0)
+
+
+FAULTS = {
+    "no release": ("st.release.gpu", "st.relaxed.gpu"),
+    "no acquire": ("ld.acquire.gpu", "ld.relaxed.gpu"),
+    "another's turn": ("_turns + (bx), u32(by))", "_turns + (bx), 1u)"),
+    "one number for all tiles": ("_turns + (bx)", "_turns"),
+    "passed before all have stored": ("ft_sync_part(1u, 128u);\n      if", "if"),
+    "sums of all tiles in one place": ("_sums + (bx * 4096u + ", "_sums + ("),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_is_missing_is_found(name: str, three_parts: Made, pool: CompilePool) -> None:
+    """The kernel above with one thing changed: a race, a wrong result, or one that never ends."""
+    old, new = FAULTS[name]
+    source = three_parts.generated.source
+    assert old in source
+    compiled = pool.submit(source.replace(old, new), HOPPER.name).result()
+    broken = replace(three_parts, built=artifact(three_parts.generated, compiled))
+    assert broken.run().fault
+
+
+def test_numbers_that_are_not_cleared_are_found(three_parts: Made) -> None:
+    scratch = tuple(s.model_copy(update={"init": "none"}) for s in three_parts.built.scratch)
+    assert replace(three_parts, built=three_parts.built.model_copy(update={"scratch": scratch})).run().fault
