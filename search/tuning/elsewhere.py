@@ -6,7 +6,7 @@ Who they are and how they are reached is the caller's (`service.jobs.helpers`). 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -41,7 +41,7 @@ class Elsewhere(Protocol):
         ...
 
     def build(self, candidate: Candidate) -> Future[BuiltElsewhere | Failure]:
-        """Drafts and compiles there. The future raises HostLost."""
+        """Drafts and compiles there. The future raises HostLost; whatever else it raises costs no more."""
         ...
 
 
@@ -97,18 +97,26 @@ class SharedBuilds:
     def _settle(
         self, build: Build, found: Future[BuiltElsewhere | Failure], ended: Future[Compiled | BuiltElsewhere | Failure]
     ) -> None:
-        """Runs in a thread of the others; what they have lost is made here."""
+        """Runs in a thread of the others; what they have lost, or failed over, is made here: a fault that is not theirs
+        alone shows here as well."""
+        if ended.cancelled():
+            return
         try:
             made = found.result()
-        except HostLost:
+        except (CancelledError, Exception):  # noqa: BLE001 (whatever ails another host, the search goes on without it)
+            self._make_here(build, ended)
+        else:
+            with suppress(InvalidStateError):  # cancelled in the meantime: nobody waits for it
+                ended.set_result(made)
+
+    def _make_here(self, build: Build, ended: Future[Compiled | BuiltElsewhere | Failure]) -> None:
+        try:
             again = self.home.start(build.number, build.candidate)
             assert again.compiled is not None
             again.compiled.add_done_callback(lambda compiled: _copy(again, build, compiled, ended))
-            return
-        except CancelledError:
-            return
-        with suppress(Exception):  # cancelled in the meantime: nobody waits for it
-            ended.set_result(made)
+        except Exception as error:  # noqa: BLE001 (whoever asks for the kernel gets it)
+            with suppress(InvalidStateError):
+                ended.set_exception(error)
 
 
 def _copy(
@@ -119,8 +127,11 @@ def _copy(
 ) -> None:
     """What was built at home is what the build has come to."""
     build.generated, build.predicted_us, build.seconds = again.generated, again.predicted_us, again.seconds
-    with suppress(Exception):  # cancelled in the meantime
-        if (error := None if compiled.cancelled() else compiled.exception()) is not None:
+    try:
+        made = compiled.result()
+    except (CancelledError, Exception) as error:  # noqa: BLE001 (whoever asks for the kernel gets it)
+        with suppress(InvalidStateError):  # cancelled in the meantime
             ended.set_exception(error)
-        else:
-            ended.set_result(compiled.result())
+    else:
+        with suppress(InvalidStateError):
+            ended.set_result(made)

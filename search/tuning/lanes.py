@@ -110,6 +110,7 @@ class Lanes:
         self._lanes = [Lane(first, 0, timeline)]
         self._came = 1
         self._left: list[Lane] = []
+        self._settles: Lane | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -119,13 +120,15 @@ class Lanes:
     ) -> None:
         for lane in self._lanes:
             lane.close(waits=lane not in self._left)
-        for lane in self._lanes[1:]:  # the leaders are settled on the first
-            self._timeline.left(lane.number)
+        self._settles = self.first
+        for lane in self._lanes:
+            if lane is not self._settles:
+                self._timeline.left(lane.number)
 
     @property
     def first(self) -> Lane:
-        """The GPU that settles leaders."""
-        return self._lanes[0]
+        """The GPU that settles leaders: one that is not still busy with what nobody waits for, if there is one."""
+        return next((lane for lane in self._lanes if lane not in self._left), self._lanes[0])
 
     @property
     def count(self) -> int:
@@ -176,6 +179,9 @@ class Lanes:
             self._lanes.remove(lane)
             lane.close(waits=False)
             self._timeline.left(lane.number)
+            if lane is self._settles:
+                self._settles = self.first
+                self._timeline.joined(self._settles.number)
             self._lost(f"{error}. The search goes on without it.")
 
     def wind_down(self) -> None:

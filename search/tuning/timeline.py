@@ -93,17 +93,29 @@ def taken(stage: SearchStage, into: list[Span], process: str = GPU) -> Iterator[
 
 @dataclass(slots=True)
 class _Presence:
-    """A GPU of a tuning: from when on it could measure and until when, and when it did, in seconds of the tuning."""
+    """A GPU of a tuning: from when on it could measure and until when, and when it did, in seconds of the tuning. One
+    that was not needed any more may be so again."""
 
-    joined_s: float = 0.0
-    left_s: float = math.inf
+    stretches: list[tuple[float, float]] = field(default_factory=lambda: [(0.0, math.inf)])
     busy: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def last_s(self) -> float:
+        """When its last measurement ended, or it left in the middle of that; 0 where there was none."""
+        ends = (min(ended, left) for begun, ended in self.busy for joined, left in self.stretches if begun < left)
+        return max(ends, default=0.0)
+
+    def leave(self, second: float) -> None:
+        """It measures no more."""
+        self.stretches[-1] = (self.stretches[-1][0], min(second, self.stretches[-1][1]))
 
     def within(self, start: float, end: float) -> tuple[float, float]:
         """How long it measured between two seconds, and how long it could have."""
-        begin, last = max(start, self.joined_s), min(end, self.left_s)
-        busy = sum(max(0.0, min(ended, last) - max(begun, begin)) for begun, ended in self.busy)
-        return busy, max(0.0, last - begin)
+        there = [(max(start, joined), min(end, left)) for joined, left in self.stretches]
+        busy = sum(
+            max(0.0, min(ended, last) - max(begun, begin)) for begin, last in there for begun, ended in self.busy
+        )
+        return busy, sum(max(0.0, last - begin) for begin, last in there)
 
 
 class Timeline:
@@ -158,14 +170,18 @@ class Timeline:
             self._first_cubin_s = ended if self._first_cubin_s is None else min(self._first_cubin_s, ended)
 
     def joined(self, gpu: int) -> None:
-        """That GPU of the tuning can measure from now on. The first, 0, is there from the beginning."""
+        """That GPU of the tuning can measure from now on, or again. The first, 0, is there from the beginning."""
+        now = time.monotonic() - self.began_s
         with self._lock:
-            self._gpus[gpu] = _Presence(time.monotonic() - self.began_s)
+            if gpu not in self._gpus:
+                self._gpus[gpu] = _Presence([(now, math.inf)])
+            elif self._gpus[gpu].stretches[-1][1] < now:
+                self._gpus[gpu].stretches.append((now, math.inf))
 
     def left(self, gpu: int) -> None:
         """That GPU measures no more for the tuning: it is lost, or given back."""
         with self._lock:
-            self._gpus.setdefault(gpu, _Presence()).left_s = time.monotonic() - self.began_s
+            self._gpus.setdefault(gpu, _Presence()).leave(time.monotonic() - self.began_s)
 
     @contextmanager
     def measuring(self, gpu: int = 0) -> Iterator[None]:
@@ -199,10 +215,10 @@ class Timeline:
     def _idle(self) -> float | None:
         """Of the time of all GPUs from the first cubin to the end of the last measurement, while they were there, the
         share in which they measured nothing; None where no kernel was measured."""
-        ends = [min(ended, gpu.left_s) for gpu in self._gpus.values() for _, ended in gpu.busy]
-        if self._first_cubin_s is None or not ends:
+        if self._first_cubin_s is None or not any(gpu.busy for gpu in self._gpus.values()):
             return None
-        shares = [gpu.within(self._first_cubin_s, max(ends)) for gpu in self._gpus.values()]
+        last = max(gpu.last_s for gpu in self._gpus.values())
+        shares = [gpu.within(self._first_cubin_s, last) for gpu in self._gpus.values()]
         busy, there = (sum(seconds) for seconds in zip(*shares, strict=True))
         return max(0.0, 1.0 - busy / there) if there > 0.0 else 0.0
 
@@ -246,7 +262,7 @@ class Record:
         """What the table does not say, in a sentence."""
         if self.gpu_idle is None:
             return "No kernel was measured."
-        return f"From the first cubin on, the GPU had nothing to measure for {self.gpu_idle:.0%} of the time."
+        return f"From the first cubin on, GPUs had nothing to measure for {self.gpu_idle:.0%} of their time."
 
 
 def _rounded(spent: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -79,6 +79,14 @@ class SearchSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """What the sampler waits for, a better ranking say: until that is there it is asked for `at_hand` candidates."""
+
+    there: Future[Any]
+    at_hand: int
+
+
+@dataclass(frozen=True, slots=True)
 class SearchOutcome:
     """What a tuning found. `winner` is None if no kernel was both right and timed; `ended` says why it stopped."""
 
@@ -112,6 +120,7 @@ class Tuner:
         beside: Callable[[MeasuringDevice], None] = lambda device: None,
         opened: Future[None] | None = None,
         joining: Callable[[], Sequence[Gpu]] = tuple,
+        awaited: Awaited | None = None,
     ) -> None:
         self._builds = builds
         self._sampler = sampler
@@ -125,8 +134,10 @@ class Tuner:
         self._stopping = stopping
         self._enough: EnoughReason | None = None
         self._beside: Callable[[MeasuringDevice], None] | None = beside
-        self._done_beside: tuple[Lane, Future[None]] | None = None
+        self._done_beside: tuple[Lane, Future[None], Callable[[MeasuringDevice], None]] | None = None
         self._lanes = Lanes(Gpu(device, opened), joining, self._timeline, self._progress.note)
+        self._awaited = awaited
+        self._asked = 0
         self._first_s: float | None = None
         self._keep_s = self._settings.finals_share * (budget.seconds or 0.0)
         self._compiling: list[Build] = []
@@ -185,6 +196,7 @@ class Tuner:
             self._show("searching")
             pending: list[Future[Any]] = [build.compiled for build in self._compiling if build.compiled is not None]
             pending += self._lanes.pending
+            pending += [self._awaited.there] if self._awaited is not None and not self._awaited.there.done() else []
             if not pending and not self._compiling and not self._may_ask():
                 return
             wait(pending, timeout=min(_TICK_S, self._budget.left_s), return_when=FIRST_COMPLETED)
@@ -217,6 +229,9 @@ class Tuner:
         """Ask for candidates while the queue ahead of the GPUs has room; but an idle GPU comes before a full queue."""
         depth = self._settings.queue_depth + self._lanes.count - 1 + self._builds.elsewhere
         while len(self._compiling) + len(self._ready) < depth and self._may_ask():
+            if self._awaited is not None and self._asked >= self._awaited.at_hand and not self._awaited.there.done():
+                return
+            self._asked += 1
             candidate = self._sampler.ask()
             if candidate is None:
                 self._is_exhausted = True
@@ -257,7 +272,7 @@ class Tuner:
         work, self._beside = self._beside, None
         if work is not None:
             lane = self._lanes.first
-            self._done_beside = lane, lane.submit(lambda: work(lane.device))
+            self._done_beside = lane, lane.submit(lambda: work(lane.device)), work
 
     def _collect_measured(self) -> None:
         for measured in self._lanes.collect():
@@ -298,20 +313,27 @@ class Tuner:
             self._end(cancelled(build))
         self._compiling, self._twins = [], []
         self._ready.clear()
-        if self._done_beside is not None:
-            lane, done = self._done_beside
+        while self._done_beside is not None:
+            (lane, done, work), self._done_beside = self._done_beside, None
             try:
                 done.result()
-            except DeviceLost as error:
-                self._lanes.lose(lane, error)
+            except (CancelledError, DeviceLost) as error:  # cancelled where its GPU was lost before it began
+                if isinstance(error, DeviceLost):
+                    self._lanes.lose(lane, error)
+                if not self._is_stopped():
+                    self._beside = work
+                    self._beside_at_last()
 
     def _beside_at_last(self) -> None:
-        """What nothing was measured before, on the first GPU that can be opened."""
+        """What nothing was measured before, or what was lost with a GPU, on the first GPU that can be opened. What one
+        that cannot had in hand has not begun."""
         while True:
             lane = self._lanes.first
             try:
                 lane.wait_open()
             except DeviceLost as error:
+                if lane.under_way is not None:
+                    self._ready.appendleft(lane.under_way[0])
                 self._lanes.lose(lane, error)
             else:
                 self._do_beside()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from itertools import chain, cycle
 from typing import Literal
 
@@ -31,10 +32,21 @@ PAIRS = 64
 
 
 class GuidedSampler:
-    """A `Sampler`: first `ranked[:WARM_START]`, then in turns. `ranked` is in the order in which it is to be tried."""
+    """A `Sampler`: first `ranked[:WARM_START]`, then in turns. `ranked` is in the order in which it is to be tried.
 
-    def __init__(self, spaces: Mapping[str, Space], seed: int, ranked: Sequence[Candidate]) -> None:
+    `better` is a ranking that is still being made: once it is there it takes the place of `ranked`. What it raises,
+    `ask` raises.
+    """
+
+    def __init__(
+        self,
+        spaces: Mapping[str, Space],
+        seed: int,
+        ranked: Sequence[Candidate],
+        better: Future[Sequence[Candidate]] | None = None,
+    ) -> None:
         self._spaces = spaces
+        self._better = better
         self._random = random.Random(seed)
         self._warm = iter(ranked[:WARM_START])
         self._rest = iter(ranked[WARM_START:])
@@ -44,6 +56,9 @@ class GuidedSampler:
         self._around: dict[Candidate, Iterator[Candidate]] = {}
 
     def ask(self) -> Candidate | None:
+        if self._better is not None and self._better.done():
+            (ranked, self._better) = (self._better.result(), None)
+            self._warm, self._rest = iter(ranked[:WARM_START]), iter(ranked[WARM_START:])
         if (first := self._offered(self._warm)) is not None:
             return first
         match next(self._turns):

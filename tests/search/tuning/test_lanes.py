@@ -13,7 +13,7 @@ import pytest
 
 from search.measure.device import DeviceLost, Effort, MeasureResult, NeverBegun
 from search.tuning.budget import Budget
-from search.tuning.build import Builder, BuiltElsewhere
+from search.tuning.build import Build, Builder, BuiltElsewhere
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.elsewhere import HostLost, SharedBuilds
 from search.tuning.failing import Failure
@@ -22,7 +22,7 @@ from search.tuning.lanes import Gpu
 from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.timeline import Timeline
 from search.tuning.trial import TrialState
-from search.tuning.tuner import Builds, SearchOutcome, SearchSettings, Tuner
+from search.tuning.tuner import Awaited, Builds, SearchOutcome, SearchSettings, Tuner
 from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Generated, Scripted, artifact
 from tests.search.tuning.test_tuner import Compiled as ScriptedCompile
 
@@ -243,3 +243,144 @@ def test_other_hosts_build_what_this_one_has_no_hands_for(tmp_path: Path, loses:
     assert all(trial.predicted_terms == {"dram": 6.0} and trial.seconds["compile"] == 0.5 for trial in told)
     assert outcome.winner is not None
     assert outcome.winner.artifact.source == " 10.0"
+
+
+class Failing(OtherHost):
+    """Each of its builds ends so."""
+
+    def __init__(self, scheduler: Scripted, end: Callable[[Future[BuiltElsewhere | Failure]], object]) -> None:
+        super().__init__(scheduler)
+        self._end = end
+
+    def build(self, candidate: Candidate) -> Future[BuiltElsewhere | Failure]:
+        found: Future[BuiltElsewhere | Failure] = Future()
+        self._end(found)
+        return found
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda found: found.set_exception(HostLost("it left")),
+        lambda found: found.set_exception(ValueError("no artifact")),
+        lambda found: found.set_exception(NeverBegun("GPU 1", "it left")),
+        lambda found: found.cancel() and found.set_running_or_notify_cancel(),
+    ],
+    ids=["lost", "a fault of its own", "another's word", "taken back"],
+)
+def test_however_a_build_elsewhere_ends_it_is_made_here(
+    tmp_path: Path, end: Callable[[Future[BuiltElsewhere | Failure]], object]
+) -> None:
+    scripts = [f" {us}" for us in range(10, 14)]
+    host = Failing(Scripted(scripts), end)
+    outcome = searched(tmp_path, scripts, [Device()], lambda home: SharedBuilds(home, host, at_home=0))
+    assert [trial.state for trial in outcome.trials] == [TrialState.MEASURED] * 4
+
+
+@pytest.mark.parametrize("is_drafted", [False, True], ids=["not begun", "not drafted"])
+def test_what_cannot_be_made_here_either_is_raised(is_drafted: bool) -> None:
+    class Broken:
+        elsewhere = 0
+
+        def start(self, number: int, candidate: Candidate) -> Build:
+            if not is_drafted:
+                raise RuntimeError("no pool")
+            ended: Future[Any] = Future()
+            ended.set_exception(RuntimeError("no pool"))
+            return Build(number, candidate, compiled=ended)
+
+    host = Failing(Scripted([" 10"]), lambda found: found.set_exception(HostLost("it left")))
+    build = SharedBuilds(Broken(), host, at_home=0).start(0, Candidate.of("any", {}))  # type: ignore[arg-type]  # no builder
+    assert build.compiled is not None
+    with pytest.raises(RuntimeError, match="no pool"):
+        build.compiled.result(timeout=5)
+
+
+def test_a_build_that_is_cancelled_is_not_made_here() -> None:
+    class Nobody:
+        elsewhere = 0
+
+        def start(self, number: int, candidate: Candidate) -> Build:
+            raise AssertionError("nobody waits for it")
+
+    sent: list[Future[BuiltElsewhere | Failure]] = []
+    build = SharedBuilds(Nobody(), Failing(Scripted([" 10"]), sent.append), at_home=0).start(  # type: ignore[arg-type]  # no builder
+        0, Candidate.of("any", {})
+    )
+    build.cancel()
+    assert sent[0].cancelled()
+    assert build.compiled is not None
+    assert build.compiled.cancelled()
+
+
+def test_what_was_to_be_done_beside_a_search_is_done_by_the_gpu_that_is_left(tmp_path: Path) -> None:
+    """The first GPU is lost with a kernel in hand while the other work waits behind it."""
+    measuring, failing = threading.Event(), threading.Event()
+
+    class DiesBusy(Device):
+        def measure(self, artifact: Any, effort: Effort = Effort.SCREEN) -> MeasureResult:
+            measuring.set()
+            failing.wait(20)
+            raise DeviceLost("GPU 0", "it fell off the bus")
+
+    first, done = DiesBusy(), list[Any]()
+    other = Device(before=lambda call: _assert(measuring.wait(20)) if call == 0 else failing.set())
+    scheduler, others = Scripted([f" {us}" for us in range(10, 16)]), [Gpu(other)]
+
+    def joining() -> list[Gpu]:
+        came, others[:] = list(others), []
+        return came
+
+    def beside(device: Any) -> None:
+        if device is first:
+            raise DeviceLost("GPU 0", "it fell off the bus")
+        done.append(device)
+
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
+        sampler = RandomSampler(scheduler.spaces, seed=0)
+        outcome = Tuner(
+            builder, first, sampler, journal, Budget(), SearchSettings(queue_depth=4), beside=beside, joining=joining
+        ).run()
+    assert done == [other]
+    assert [trial.state for trial in outcome.trials].count(TrialState.CRASHED) == 1
+
+
+def test_finals_on_another_gpu_are_its_time(tmp_path: Path) -> None:
+    class DiesLate(Device):
+        def measure(self, artifact: Any, effort: Effort = Effort.SCREEN) -> MeasureResult:
+            if effort is not Effort.SCREEN:
+                raise DeviceLost("GPU 0", "it fell off the bus")
+            return super().measure(artifact, effort)
+
+    timeline = Told()
+    searched(tmp_path, [f" {us}" for us in range(10, 16)], [DiesLate(), Device()], timeline=timeline)
+    assert timeline.told[-4:] == [("measured", 0), ("left", 0), ("joined", 1), ("measured", 1)]
+    assert timeline.told.index(("left", 1)) < timeline.told.index(("left", 0))
+
+
+class Waits:
+    """Has two candidates at hand; asked for more, it needs what it waits for."""
+
+    def __init__(self, candidates: list[Candidate], there: Future[None]) -> None:
+        self._left, self._there, self._asked = candidates, there, 0
+
+    def ask(self) -> Candidate | None:
+        self._asked += 1
+        assert self._asked <= 2 or self._there.done()
+        return self._left.pop(0) if self._left else None
+
+    def tell(self, candidate: Candidate, value: float | None, state: TrialState) -> None:
+        if len(self._left) <= 2 and state is TrialState.MEASURED and not self._there.done():
+            self._there.set_result(None)
+
+
+def test_a_search_goes_on_with_what_it_has_while_its_sampler_waits(tmp_path: Path) -> None:
+    scheduler, there = Scripted([" 10", " 20", " 30", " 40"]), Future[None]()
+    (space,) = scheduler.spaces.items()
+    candidates = [Candidate.of(space[0], point) for point in space[1].sample(4, seed=0)]
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
+        sampler = Waits(candidates, there)
+        outcome = Tuner(builder, Device(), sampler, journal, Budget(), awaited=Awaited(there, 2)).run()
+    assert [trial.state for trial in outcome.trials] == [TrialState.MEASURED] * 4

@@ -84,6 +84,19 @@ def test_idle_counts_every_gpu_while_it_takes_part(
     assert told.record().gpu_idle == pytest.approx(idle)
 
 
+def test_a_gpu_that_is_needed_again_was_not_there_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = timeline((SearchStage.COMPILING, "compilers", 3.0, 4.0, 1.0))
+    told.measured(0, 104.0, 106.0)
+    for at, tell in ((4.0, told.joined), (5.0, told.left), (7.0, told.joined)):
+        monkeypatch.setattr("time.monotonic", lambda at=at: 100.0 + at)
+        tell(1)
+    monkeypatch.setattr("time.monotonic", lambda: 106.0)
+    told.left(0)
+    told.measured(1, 104.0, 105.0)
+    told.measured(1, 107.0, 108.5)
+    assert told.record().gpu_idle == pytest.approx(0.0)
+
+
 def test_spans_are_taken_here_in_threads_and_in_children() -> None:
     told = Timeline()
     with told.span(SearchStage.RANKING), told.measuring():
@@ -107,7 +120,7 @@ def test_the_record_is_what_the_service_answers_and_a_table() -> None:
     assert titles == ("stage", "process", "times", "from s", "to s", "wall s", "cpu s")
     assert rows[0] == ("compiling", "compilers", "1", "1.00", "2.00", "1.00", "0.99")
     assert (whole[0], whole[-1]) == ("all", "1.09")
-    assert record.words == "From the first cubin on, the GPU had nothing to measure for 0% of the time."
+    assert record.words == "From the first cubin on, GPUs had nothing to measure for 0% of their time."
 
 
 def test_the_first_kernel_and_what_was_begun_from_are_told_once() -> None:

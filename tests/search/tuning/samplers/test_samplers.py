@@ -2,7 +2,8 @@
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -155,6 +156,23 @@ def test_ranked_candidates_come_first_in_order_without_what_cannot_be_proposed()
     gone = Candidate.of("flat", {"vector": 16, "threads": 64})
     sampler = GuidedSampler(spaces, 0, [first, gone, first, second])
     assert [sampler.ask(), sampler.ask()] == [first, second]
+
+
+def test_a_better_ranking_takes_the_place_of_the_first_once_it_is_there() -> None:
+    space = flat_space()
+    drawn = [Candidate.of("flat", point) for point in space.sample(4, seed=1)]
+    better = Future[Sequence[Candidate]]()
+    sampler = GuidedSampler({"flat": space}, 0, drawn[:2], better)
+    assert sampler.ask() == drawn[0]
+    better.set_result([drawn[0], drawn[3], drawn[2], drawn[1]])
+    assert [sampler.ask(), sampler.ask(), sampler.ask()] == [drawn[3], drawn[2], drawn[1]]
+
+
+def test_what_a_better_ranking_fails_over_is_raised() -> None:
+    better = Future[Sequence[Candidate]]()
+    better.set_exception(RuntimeError("no ranking"))
+    with pytest.raises(RuntimeError, match="no ranking"):
+        GuidedSampler({"flat": flat_space()}, 0, [], better).ask()
 
 
 def test_half_of_the_turns_lie_around_the_fastest() -> None:
