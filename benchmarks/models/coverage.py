@@ -57,7 +57,9 @@ def covered(model: Model, engine: str, layers: int | None = None, least_bytes: i
         module, inputs = model.make(Setting(torch.device("cpu"), layers=layers))
         backend = CompileBackend(FolderSource())
         if engine == "eager":
-            compiled: Any = torch.compile(module, backend=backend, options={"least_bytes": least_bytes})
+            compiled: Any = torch.compile(
+                module, backend=backend, options={"least_bytes": least_bytes, "engine": "eager"}
+            )
             compiled(*inputs).float().square().mean().backward()
         else:
             with contextlib.suppress(Exception):  # it ends where nothing is run

@@ -59,3 +59,6 @@ MODES: dict[str, Make] = {
 }
 """By name: eager; Inductor's default, its max-autotune with and without Triton's products; our regions beside eager,
 inside Inductor, and inside its max-autotune; our regions with no kernel at all, which is what cutting a graph costs."""
+
+BESIDE = {"fusetune-eager": "eager"}
+"""The engine of a mode of ours, where it is not Inductor."""

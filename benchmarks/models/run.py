@@ -22,7 +22,7 @@ import fusetune
 from benchmarks.models.bare import bare_calls
 from benchmarks.models.catalogue import MODELS, Model, Setting
 from benchmarks.models.device_time import ROUNDS, captured, middle, samples_us, warmed
-from benchmarks.models.modes import MODES, Made
+from benchmarks.models.modes import BESIDE, MODES, Made
 from benchmarks.models.split import Split, split
 from benchmarks.models.steps import ModelStep, exact, made
 from benchmarks.models.tuning import tune_all
@@ -174,7 +174,8 @@ def _tune(model: Model, setting: Setting, given: argparse.Namespace) -> None:
     from benchmarks.models.tuning import FolderSource
 
     have = FolderSource(given.kernels).kernels
-    wanted = [x for x in asked_by(model, setting, given.training) if x.key not in have]
+    engines = sorted({BESIDE.get(mode, "inductor") for mode in given.modes.split(",") if mode.startswith("fusetune")})
+    wanted = [x for x in asked_by(model, setting, given.training, engines) if x.key not in have]
     print(f"{model.name}: {len(wanted)} regions without a kernel", flush=True)
     for line in tune_all(wanted, given.kernels, given.tune_s):
         print(line, flush=True)

@@ -47,8 +47,7 @@ class CiCard(wire.LockedCard):
     @classmethod
     def of(cls, card: Card) -> Self:
         """The card's key facts."""
-        facts = {name: getattr(card, name) for name in cls.model_fields if name != "arch"}
-        return cls(**facts, arch=card.arch.name)
+        return cls.of_facts(card, card.arch.name)
 
     def differences(self, facts: CardFacts) -> list[str]:
         """Where a card of this name that says `facts` of itself is not quite this one, in words."""

@@ -161,7 +161,23 @@ def _checked(pack: PackFile, packed: PackedKernel) -> KernelArtifact:
     for name, said, has in _claims(packed, found):
         if said != has:
             raise UnusablePack(f"{member}: {name}: found {has}, expected {said} as the manifest says")
+    if not _are_steps(found.trace.get("steps", [])) or not all(
+        map(_is_launch, _listed(found.trace.get("launches", [])))
+    ):
+        raise UnusablePack(f"{member}: trace: found something else, expected steps, and launches with theirs")
     return found
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _are_steps(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _is_launch(value: object) -> bool:
+    return isinstance(value, dict) and {"reads", "writes", "steps"} <= value.keys() and _are_steps(value["steps"])
 
 
 def _claims(packed: PackedKernel, found: KernelArtifact) -> Iterator[tuple[str, object, object]]:

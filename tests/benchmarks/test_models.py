@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.models.asked import asked_by
 from benchmarks.models.bare import bare_calls
 from benchmarks.models.catalogue import MODELS, Setting, seed
 from benchmarks.models.steps import made
 from benchmarks.models.tuning import FolderSource, tune_all
 from fusetune.torch_compile import CompileBackend
+from fusetune.torch_compile.options import CompileOptions
 
 
 @pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
@@ -26,6 +28,15 @@ def test_what_regions_ask_for_is_noted(tmp_path: Path) -> None:
     assert len(source.asked) == 5
     if not torch.cuda.is_available():
         assert "nothing was tuned" in tune_all(list(source.asked.values()), tmp_path, 1.0)[0]
+
+
+@pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
+def test_what_is_asked_beside_eager_runs_nothing_of_inductors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a card the host is Inductor unless it is named, and its code would run on tensors that hold nothing."""
+    said = property(lambda options: "inductor" if options.engine == "auto" else options.engine)
+    monkeypatch.setattr(CompileOptions, "host", said)
+    monkeypatch.setattr(CompileBackend, "_beside_inductor", None)
+    assert len(asked_by(MODELS["convnext"], Setting(torch.device("cpu")), False, ["eager"])) >= 2
 
 
 @pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")

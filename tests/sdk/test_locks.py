@@ -92,6 +92,8 @@ def edit(lock: Path, **fields: Any) -> None:
     """Changes the one entry of the file as a hand would."""
     document = json.loads(lock.read_text())
     (entry,) = document["fusions"].values()
+    if any(name.startswith("card__") for name in fields):
+        entry["card"].pop("sha256", None)  # as locks from before have it
     for name, value in fields.items():
         *above, last = name.split("__")
         at = entry
@@ -144,6 +146,22 @@ def test_an_entry_that_names_bytes_says_of_them_what_was_known(lock: Path, field
     source = locked(lock)
     assert source.peek(FUSION, ROWS) is None
     assert f"{field.replace('__', '.')}: the lock has {value}, the kernel" in (source.why_not(FUSION, ROWS) or "")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("name", "NVIDIA H100"), ("arch", "sm_100a"), ("sm_count", 133), ("max_sm_clock_mhz", 1), ("power_w", 1),
+        ("max_memory_clock_mhz", 1), ("memory_bytes", 1), ("l2_bytes", 1),
+    ],
+)  # fmt: skip
+def test_a_fact_of_a_card_that_was_changed_is_noticed_as_the_lock_is_read(lock: Path, field: str, value: Any) -> None:
+    document = json.loads(lock.read_text())
+    (entry,) = document["fusions"].values()
+    entry["card"][field] = value
+    lock.write_text(json.dumps(document))
+    with pytest.raises(InvalidLock, match=r"card: one of name, arch, sm_count, .* was changed"):
+        read_lock(lock)
 
 
 @pytest.mark.parametrize(("field", "value"), [("median_us", 3.0), ("driver", "590"), ("floor_us", 1.0)])

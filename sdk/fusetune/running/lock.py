@@ -16,7 +16,7 @@ from fusetune.signing import Trust, TrustLike, process_trust
 from fusetune.store import Store
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import Fusion
-from fusetune.wire.lock import Lock, LockedCard, LockedEvidence, LockEntry, UnusableLock, parse_lock
+from fusetune.wire.lock import CARD_FACTS, Lock, LockedCard, LockedEvidence, LockEntry, UnusableLock, parse_lock
 from fusetune.wire.service import Accept, KernelView
 
 _ANY = Search()
@@ -136,7 +136,9 @@ def _misfits(pin: LockEntry, kernel: Kernel) -> tuple[str, ...]:
     if pin.artifact_sha256 is None or kernel.info is None:
         return ()
     ours, theirs = pin.model_dump(), _entry(kernel, kernel.info).model_dump()
-    found = [(f"card.{name}", value, theirs["card"][name]) for name, value in ours["card"].items() if name != "arch"]
+    found = [
+        (f"card.{name}", value, theirs["card"][name]) for name, value in ours["card"].items() if name in CARD_FACTS
+    ]
     found += [(f"evidence.{name}", ours["evidence"][name], theirs["evidence"][name]) for name in ("correct", "time")]
     found += [(name, ours[name], theirs[name]) for name in ("policy", "nvrtc")]
     return tuple(f"{name}: the lock has {x}, the kernel {y}" for name, x, y in found if x != y)

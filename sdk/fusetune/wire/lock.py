@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError
@@ -37,7 +38,10 @@ class UnusableLock(ValueError):
 
 
 class LockedCard(Wire):
-    """The card that a kernel is for, as it said of itself. `arch` is the compile target."""
+    """The card that a kernel is for, as it said of itself. `arch` is the compile target.
+
+    `sha256` is over the other fields: nothing else of an entry follows from most of them. Locks from before have none.
+    """
 
     name: Text
     arch: Text
@@ -47,12 +51,28 @@ class LockedCard(Wire):
     memory_bytes: int
     l2_bytes: int
     power_w: int
+    sha256: Hash | None = None
+
+    @property
+    def digest(self) -> str:
+        """What `sha256` is if nobody has changed a fact."""
+        facts = json.dumps(self.model_dump(mode="json", include=set(CARD_FACTS)), sort_keys=True, separators=(",", ":"))
+        return sha256(facts.encode()).hexdigest()
+
+    @classmethod
+    def of_facts(cls, card: object, arch: str) -> Self:
+        """The facts of what has them under these names."""
+        made = cls(**{name: getattr(card, name) for name in CARD_FACTS if name != "arch"}, arch=arch)
+        return made.model_copy(update={"sha256": made.digest})
 
     @classmethod
     def of_view(cls, card: CardView, arch: str) -> Self:
         """The key facts of a card that a service told of."""
-        facts = {name: getattr(card, name) for name in LockedCard.model_fields if name != "arch"}
-        return cls(**facts, arch=arch)
+        return cls.of_facts(card, arch)
+
+
+CARD_FACTS = tuple(name for name in LockedCard.model_fields if name != "sha256")
+"""What an entry says of its card."""
 
 
 class LockedEvidence(Wire):
@@ -173,10 +193,18 @@ def parse_lock(data: bytes, kind: type[AnyLock]) -> AnyLock:
         raise UnusableLock(_reasons(error)) from None
     except (ValueError, RecursionError) as error:
         raise UnusableLock((f"is damaged: {error}.",)) from None
-    faults = tuple(f"fusions.{name}.{fault}" for name, entry in lock.fusions.items() for fault in _time_faults(entry))
+    faults = tuple(f"fusions.{name}.{fault}" for name, entry in lock.fusions.items() for fault in _faults(entry))
     if faults:
         raise UnusableLock(faults)
     return lock
+
+
+def _faults(entry: LockEntry) -> Iterator[str]:
+    card = entry.card
+    if card.sha256 is not None and card.sha256 != card.digest:
+        named = f"card: one of {', '.join(CARD_FACTS)} was changed"
+        yield f"{named}: found card.sha256 {card.sha256[:12]}, expected {card.digest[:12]}, that of these facts."
+    yield from _time_faults(entry)
 
 
 def _time_faults(entry: LockEntry) -> Iterator[str]:

@@ -169,7 +169,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
     )
     constraints = (
         *_tiles(facts, arch),
-        *_epilogue(facts, plain=plain, turned=turned),
+        *product_epilogue(facts, plain=plain, turned=turned),
         *_grid(facts),
         *(_parts(facts) if facts.parts else ()),
         *_redundant(facts),
@@ -285,7 +285,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     ]
 
 
-def _epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
+def product_epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
     """How results leave the registers."""
     line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
     return [

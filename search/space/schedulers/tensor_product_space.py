@@ -25,11 +25,18 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
-from search.space.groups import ACCUMULATORS, RASTERS, ROWS, TMA, VECTOR, math_knob, store_knob
+from search.space.groups import ACCUMULATORS, RASTERS, ROWS, math_knob, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import product_shape
 from search.space.schedulers.product_operands import K
-from search.space.schedulers.product_space import BLOCKS_PER_SM, SINGLE, STAGES, TILE_COLUMNS, ProductFacts
+from search.space.schedulers.product_space import (
+    BLOCKS_PER_SM,
+    SINGLE,
+    STAGES,
+    TILE_COLUMNS,
+    ProductFacts,
+    product_epilogue,
+)
 from search.space.space import Space
 
 TILE_ROWS = (TCGEN05_HALF_ROWS, TCGEN05_ROWS, 2 * TCGEN05_ROWS)
@@ -67,7 +74,7 @@ def tensor_product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | s
         Knob("swap", (False, True)),
         math_knob(fusion),
     )
-    constraints = (*_tiles(facts, arch), *_epilogue(facts, plain=plain, turned=turned), *_grid(facts))
+    constraints = (*_tiles(facts, arch), *product_epilogue(facts, plain=plain, turned=turned), *_grid(facts))
     return Space("tensor_product", knobs, constraints).reachable
 
 
@@ -148,33 +155,6 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
             ("swap", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns", "blocks_per_sm"),
             memory,
             "Stages, and what waits to be stored, fit the shared memory of the blocks of a multiprocessor.",
-        ),
-    ]
-
-
-def _epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
-    """How results leave the registers."""
-    line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
-    return [
-        Constraint(
-            "product_is_stored_in_boxes",
-            ("store", "swap"),
-            lambda store, swap: (store != TMA) | np.where(swap, turned, plain),
-            "Columns of the result, as instructions have it, lie side by side in every output.",
-        ),
-        Constraint(
-            "product_stores_whole_lines",
-            ("store", "store_columns", "tile_columns"),
-            lambda store, wide, columns: (
-                (store != TMA) | ((columns % np.minimum(wide, columns) == 0) & (wide % line == 0) & (wide <= columns))
-            ),
-            "What is stored at a time is whole lines of 128 bytes of the tile's columns.",
-        ),
-        Constraint(
-            "redundant_store_columns",
-            ("store", "store_columns"),
-            lambda store, wide: (store != VECTOR) | (wide == 32),
-            "Columns are stored in steps from shared memory alone.",
         ),
     ]
 

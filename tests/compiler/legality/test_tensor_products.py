@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
 import pytest
 
@@ -12,12 +11,11 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import BufferKind
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from compiler.schedule.trace import ScheduleTrace
-from search.space.schedulers.tensor_product import ProductByOneThread
 from tests.compiler.legality.cases import Case, breaches
 from tests.compiler.products import product
-from tests.compiler.schedules import P, from_wire
+from tests.compiler.schedules import P
 from tests.compiler.tensor_products import Ask, by_one_thread
+from tests.search.schedulers import test_tensor_product
 
 TV, ROWS, COLUMNS = "v1_matmul", "w0", "w1"
 
@@ -32,46 +30,20 @@ def of_bytes(columns: int, rows: int = 128, right: str = "k", dtype: str = "i8")
     return asked(of=product(rows, columns, 256, dtype, out, right=right), how=Ask(rows, columns, 128, words=4))
 
 
+def of_two(*, is_last_alone: bool = False) -> Schedule:
+    """Two products of one operand, both under way at once; the last one by itself, if asked for."""
+    trace = test_tensor_product.SCHEDULER.trace(test_tensor_product.gated(), test_tensor_product.BY_ONE)
+    last = max(n for n, step in enumerate(trace.steps) if isinstance(step, st.ProductsInFlight))
+    kept = tuple(step for n, step in enumerate(trace.steps) if n != last or not is_last_alone)
+    return Schedule(replace(trace, steps=kept).replay(), test_tensor_product.ARCH)
+
+
 def of_integers(arch: str) -> Schedule:
     fusion = product(128, 64, 256, "i8", "i32")
     return asked(of=fusion, how=Ask(k=128), arch=arch)
 
 
-def together(in_flight: int) -> Schedule:
-    """Two products of one operand, with two places each; of the second one so many are under way."""
-    ops: list[Mapping[str, Any]] = [
-        {"op": "permute", "in": ["w"], "out": "wt", "dims": [1, 0]},
-        {"op": "permute", "in": ["u"], "out": "ut", "dims": [1, 0]},
-        {"op": "matmul", "in": ["x", "wt"], "out": "a", "dtype": "f32"},
-        {"op": "matmul", "in": ["x", "ut"], "out": "b", "dtype": "f32"},
-        {"op": "mul", "in": ["a", "b"], "out": "y"},
-    ]
-    fusion = from_wire([{"name": n, "shape": [128, 128], "dtype": "bf16"} for n in ("x", "w", "u")], ops, "y")
-    made = ProductByOneThread(4).trace(fusion, TOGETHER)
-    changed = (st.ProductsInFlight("v3_matmul", in_flight),) if in_flight else ()
-    kept = tuple(s for s in made.steps if s != st.ProductsInFlight("v3_matmul", 1))
-    return Schedule(ScheduleTrace(fusion, (*kept, *changed)).replay(), arch_named("sm_100a"))
-
-
-TOGETHER = {
-    "tile_rows": 64, "tile_columns": 48, "k_lines": 2, "stages": 2, "accumulators": 2, "raster": "rows",
-    "raster_group": 1, "blocks_per_sm": 1, "store": "vector", "store_columns": 32, "swap": False, "math": "exact",
-}  # fmt: skip
-
 CASES = (
-    Case(
-        "places of products that share an operand",
-        lambda: together(1),
-        lambda: together(0),
-        (
-            (
-                "tensor_products_together_have_places_alike",
-                "v1_matmul, v3_matmul",
-                "0 under way inside 2 loops, 1 under way inside 2 loops",
-                "the same for all",
-            ),
-        ),
-    ),
     Case(
         "columns of 128 rows",
         lambda: asked(of=product(128, 48, 128), how=Ask(columns=48)),
@@ -176,6 +148,19 @@ CASES = (
             ),
             ("shared_memory_fits_the_block", "shared memory", 16851060, 232448),
             ("tensor_products_are_asked_for_by_one_thread", f"{TV}: TIDy", "4 on TIDy", "Mma, blocks, or a loop"),
+        ),
+    ),
+    Case(
+        "places of two that share an operand",
+        lambda: of_two(),
+        lambda: of_two(is_last_alone=True),
+        (
+            (
+                "tensor_products_together_have_places_alike",
+                "v1_matmul, v4_matmul",
+                "0 under way inside 2 loops, 1 under way inside 2 loops",
+                "the same for all",
+            ),
         ),
     ),
 )

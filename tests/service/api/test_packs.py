@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
@@ -194,6 +195,27 @@ def test_a_pack_with_any_byte_changed_ends_without_an_error_of_the_server(sites:
 def _card(content: bytes) -> dict[str, Any]:
     card: dict[str, Any] = json.loads(PackFile(content).manifest.kernels[0].view.card.model_dump_json())
     return card
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [{"steps": ["split"]}, {"steps": {}}, {"launches": [{"steps": []}]}, {"launches": "one"},
+     {"launches": [{"reads": [], "writes": [], "steps": [1]}]}],
+    ids=["a-word", "no-list", "what-is-read", "no-launches", "a-number"],
+)  # fmt: skip
+def test_a_trace_that_nobody_could_show_is_refused(sites: list[World], trace: dict[str, Any]) -> None:
+    one, other = sites
+    proven(one)
+    before, pack = PackFile(one.client.get("/v1/pack").content), PackWriter()
+    (packed,) = before.manifest.kernels
+    artifact = json.loads(before.member(f"kernels/{packed.view.artifact_sha256}.json")) | {"trace": trace}
+    content = json.dumps(artifact).encode()
+    sha256 = hashlib.sha256(content).hexdigest()
+    view = packed.view.model_copy(update={"artifact_sha256": sha256, "id": kernels.kernel_id(sha256)})
+    pack.add(view, content, packed.binding)
+    refused = send(other, pack.content())
+    check(refused, 422, "unusable-pack")
+    assert "trace: found something else" in refused.json()["detail"]
 
 
 def test_what_is_not_proven_today_is_left_out(sites: list[World]) -> None:
