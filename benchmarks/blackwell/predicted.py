@@ -89,7 +89,7 @@ def rows(
         spaces = plan.searchable
         kinds = (
             [{name: part} for name, space in spaces.items() for part in parts_in_tmem(space)],
-            [{name: part_without_tmem(space)} for name, space in spaces.items()],
+            [{name: part} for name, space in spaces.items() if (part := part_without_tmem(space)) is not None],
         )
         with_tmem, without = (_ranked(plan, kind, card, ranked) for kind in kinds)
         yield PredictedGain(

@@ -55,11 +55,11 @@ from compiler.lower.sync_ir import (
     WaitCopies,
     WaitStores,
 )
-from compiler.lower.tensor_memory import address, allocated, by_tensor_cores, declared_words, freed, landed, warps
-from compiler.lower.tensor_products import asked_for, has_been_read, there
+from compiler.lower.tensor_memory import address, allocated, by_tensor_cores, declared_words, freed, waits, warps
+from compiler.lower.tensor_products import asked_for, has_been_read, last_load, there
 from compiler.lower.thread_predicates import issuing_threads
-from compiler.lower.tmem_ir import TmemCommit, TmemFenceAfter, TmemFenceBefore, WaitTmemLoads, WaitTmemStores
-from compiler.lower.tmem_sync import NO_EFFECTS, TmemHazards, TmemNeeds
+from compiler.lower.tmem_ir import TmemCommit, TmemFenceAfter, TmemFenceBefore
+from compiler.lower.tmem_sync import NO_EFFECTS, TmemHazards
 from compiler.lower.traversal import map_exprs
 from compiler.lower.turns import turns_of
 from compiler.lower.warp_specialized import are_asked_for, meets_in_turns, parts_of, readers
@@ -96,7 +96,7 @@ class _Lowering:
             body.append(self.wait_stores())
         has_tensor_memory = self.facts.tmem_placement.columns > 0
         if has_tensor_memory:
-            body += self.wait_tensor_memory(hazards.tmem.at_end())
+            body += waits(self.facts, hazards.tmem.at_end())
             body += freed(self.facts, tuple(body))
         if (parts := parts_of(self.facts)) is not None:
             load, ask = (tuple(self.by_others(nodes, Scope(), own)) for own in (self.loaded, self.asked))
@@ -159,9 +159,11 @@ class _Lowering:
                     else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
                 )
             for products in nodes:
-                if isinstance(products, TensorProducts) and number == self.last_load(nodes, products):
+                if isinstance(products, TensorProducts) and number == last_load(
+                    self.facts, self.effects, nodes, products
+                ):
                     arrived = hazards.tmem.at_end()
-                    out += self.wait_tensor_memory(arrived)
+                    out += waits(self.facts, arrived)
                     hazards = replace(hazards, tmem=hazards.tmem.after(NO_EFFECTS, arrived))
                     out += has_been_read(self.facts, self.barriers, products, scope.count(scope.depth))
         if handed is not None:
@@ -174,12 +176,6 @@ class _Lowering:
         effects = [self.effects.of(node) for node in nodes]
         reading = [i for i, e in enumerate(effects) if (e.reads | e.bulk_stores | e.tiles) & frozenset(loads.tensors)]
         return reading[-1] if reading else len(nodes) - 1
-
-    def last_load(self, nodes: tuple[Node, ...], products: TensorProducts) -> int | None:
-        """Number of the last piece of a body that loads what is made in tensor memory; None of what is made once."""
-        columns = {self.facts.tmem_placement.shared[name] for name in products.tensors}
-        reading = [i for i, node in enumerate(nodes) if columns & self.effects.of(node).tmem.loads]
-        return reading[-1] if reading and products.is_reused else None
 
     def left_open(self, nodes: tuple[Node, ...], hazards: Hazards | None = None) -> Hazards:
         """Hazards at the end of an iteration, which the next one starts with; `hazards` are open at its begin."""
@@ -468,7 +464,7 @@ class _Lowering:
             out.append(FenceAsync())
         if needs.blocks:
             out.append(ClusterWait())
-        out += self.wait_tensor_memory(needs.tmem)
+        out += waits(self.facts, needs.tmem)
         if needs.tmem.fence_before:
             out.append(TmemFenceBefore())
         if needs.sync:
@@ -483,14 +479,6 @@ class _Lowering:
             waited.add(first)
             here = turns_of(self.facts, self.facts.sf.tensor(name), scope.loops)
             out.append(WaitBarrier(self.barriers.of_stage(node, here), (here // node.stages) % 2))
-        return out
-
-    def wait_tensor_memory(self, needs: TmemNeeds) -> list[Stmt]:
-        """Waits of this warp for its own stores and loads; what uses the registers that were loaded stays behind."""
-        out: list[Stmt] = [WaitTmemStores()] if needs.wait_stores else []
-        if needs.wait_loads:
-            arrived = (self.facts.sf.tensor(name) for name in sorted(needs.landed))
-            out += [WaitTmemLoads(), *(s for t in arrived for s in landed(t))]
         return out
 
     def declarations(self, node: Node, scope: Scope) -> list[Stmt]:

@@ -42,8 +42,10 @@ from compiler.lower.tmem_ir import (
     TmemStore,
     Unpack,
     WaitTmemLoads,
+    WaitTmemStores,
 )
 from compiler.lower.tmem_meeting import meets_after_last_use
+from compiler.lower.tmem_sync import TmemNeeds
 
 # The allocation ------------------------------------------------------------------------------------------------------
 
@@ -147,6 +149,15 @@ def landed(t: TensorView) -> tuple[Stmt, ...]:
         Opaque(words.name, words.dtype, _word_count(t)),
         Unpack(elements, words, layout_of(t).elems * t.dtype.nbytes),
     )
+
+
+def waits(facts: Facts, needs: TmemNeeds) -> list[Stmt]:
+    """Waits of this warp for its own stores and loads; what uses the registers that were loaded stays behind."""
+    out: list[Stmt] = [WaitTmemStores()] if needs.wait_stores else []
+    if needs.wait_loads:
+        arrived = (facts.sf.tensor(name) for name in sorted(needs.landed))
+        out += [WaitTmemLoads(), *(s for t in arrived for s in landed(t))]
+    return out
 
 
 def _has_words(t: TensorView) -> bool:

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 
 from compiler.analysis.facts import Facts
 from compiler.ir.expr import Expr
+from compiler.lower.effects import NodeEffects
 from compiler.lower.kernel_ir import Stmt
 from compiler.lower.mbarriers import Mbarriers
-from compiler.lower.nest import TensorProducts
+from compiler.lower.nest import Node, TensorProducts
 from compiler.lower.sync_ir import Arrive, WaitBarrier
 from compiler.lower.tmem_ir import TmemCommit, TmemFenceAfter, TmemFenceBefore
 from compiler.lower.warp_specialized import readers
@@ -40,3 +41,10 @@ def has_been_read(facts: Facts, barriers: Mbarriers, node: TensorProducts, turn:
     who = readers(facts, facts.sf.tensor(node.tensors[0]))
     freed = barriers.of_products(node, turn, freed=True)
     return [TmemFenceBefore(), Arrive(freed, of_warp=who.are_warps, by_mma=True)]
+
+
+def last_load(facts: Facts, effects: NodeEffects, nodes: tuple[Node, ...], products: TensorProducts) -> int | None:
+    """Number of the last piece of a body that loads what is made in tensor memory; None of what is made once."""
+    columns = {facts.tmem_placement.shared[name] for name in products.tensors}
+    reading = [i for i, node in enumerate(nodes) if columns & effects.of(node).tmem.loads]
+    return reading[-1] if reading and products.is_reused else None

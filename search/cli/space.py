@@ -14,6 +14,7 @@ from search.cli.faults import reports_faults
 from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile, Seed
 from search.space.constraints import Constraint
+from search.space.groups import ACCUMULATORS
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
@@ -64,7 +65,7 @@ def space(
 
 def _by_tmem(one: Space) -> dict[str, dict[str, int]]:
     """Of a scheduler's legal points, how many keep what in tensor memory; of several launches, in each of them."""
-    knobs = (knob.name for knob in one.knobs if knob.name.rpartition(".")[2] == "tmem")
+    knobs = (knob.name for knob in one.knobs if knob.name.rpartition(".")[2] in ("tmem", ACCUMULATORS))
     return {name: {str(value): count for value, count in one.legal_by(name).items()} for name in knobs}
 
 

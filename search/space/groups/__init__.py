@@ -90,6 +90,7 @@ from search.space.groups.staging import (
 )
 from search.space.groups.store_path import send, store_knob
 from search.space.groups.tensor_memory import (
+    ACCUMULATORS,
     NO_TMEM,
     STREAMS,
     TRANSPOSE,
@@ -117,6 +118,7 @@ from search.space.groups.tmem_patterns import BY_LANES, PATTERNS, LaneExchange, 
 from search.space.knobs import KnobValue
 
 __all__ = [
+    "ACCUMULATORS",
     "ALIGNED",
     "APART",
     "AS_STORED",

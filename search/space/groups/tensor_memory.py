@@ -76,6 +76,10 @@ def tmem_knobs(uses: tuple[str, ...], *others: str) -> tuple[Knob, ...]:
     return tuple(Knob(name, values) for name, values in {**offered, "tmem": (NO_TMEM, *uses)}.items())
 
 
+ACCUMULATORS = "accumulators"
+"""The knob of products whose result lies in tensor memory: in how many places."""
+
+
 def is_kept_there(point: Mapping[str, Any]) -> bool:
     """Whether a point keeps anything in tensor memory, of several launches any of them."""
     return any(_is_use(name) and value != NO_TMEM for name, value in point.items())
@@ -83,7 +87,7 @@ def is_kept_there(point: Mapping[str, Any]) -> bool:
 
 def _is_use(knob: str) -> bool:
     """Whether a knob says what goes to tensor memory, of a launch or of the only one."""
-    return knob.rpartition(".")[2] == "tmem"
+    return knob.rpartition(".")[2] in ("tmem", ACCUMULATORS)
 
 
 def parts_in_tmem(space: Space) -> list[Space]:
@@ -93,9 +97,12 @@ def parts_in_tmem(space: Space) -> list[Space]:
     return [space.having({knob.name: value}) for knob in knobs for value in knob.values if value != NO_TMEM]
 
 
-def part_without_tmem(space: Space) -> Space:
-    """The part whose points keep nothing there."""
-    return space.having({knob.name: NO_TMEM for knob in space.knobs if _is_use(knob.name)})
+def part_without_tmem(space: Space) -> Space | None:
+    """The part whose points keep nothing there; None of a space whose points all do: of products that lie there."""
+    uses = [knob for knob in space.knobs if _is_use(knob.name)]
+    if any(NO_TMEM not in knob.values for knob in uses):
+        return None
+    return space.having({knob.name: NO_TMEM for knob in uses})
 
 
 def unused_knobs() -> list[Constraint]:

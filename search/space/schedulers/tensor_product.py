@@ -25,7 +25,7 @@ from compiler.ir.tensor import BufferKind, CopyVia
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.builder import TraceBuilder
-from search.space.groups import MATH
+from search.space.groups import ACCUMULATORS, MATH
 from search.space.schedulers.by_space import BySpace
 from search.space.schedulers.product import ProductTrace
 from search.space.schedulers.product_space import SINGLE
@@ -162,8 +162,8 @@ class _ByOneThreadTrace(ProductTrace):
         b, p = self.b, self.point
         for name in self.operands:
             b.do(steps.CircularBuffer(name, p["stages"], -1, kind=BufferKind.WARP_SPECIALIZED, on=P.TIDX))
-        for name in self.shape.tensors if p["accumulators"] > 1 else ():
-            b.do(steps.ProductsInFlight(name, p["accumulators"] - 1))
+        for name in self.shape.tensors if p[ACCUMULATORS] > 1 else ():
+            b.do(steps.ProductsInFlight(name, p[ACCUMULATORS] - 1))
 
 
 def _loaded(name: str) -> str:

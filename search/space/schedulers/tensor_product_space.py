@@ -25,7 +25,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
-from search.space.groups import RASTERS, ROWS, math_knob, store_knob
+from search.space.groups import ACCUMULATORS, RASTERS, ROWS, math_knob, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import product_shape
 from search.space.schedulers.product_operands import K
@@ -40,7 +40,6 @@ from search.space.schedulers.product_space import (
 from search.space.space import Space
 
 TILE_ROWS = (TCGEN05_HALF_ROWS, TCGEN05_ROWS, 2 * TCGEN05_ROWS)
-ACCUMULATORS = (1, 2)
 
 
 def instruction_of(dtype: DType, rows: int, columns: int) -> Instruction:
@@ -66,7 +65,7 @@ def tensor_product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | s
         Knob("tile_columns", TILE_COLUMNS),
         Knob("k_lines", (1, 2, 4)),
         Knob("stages", STAGES),
-        Knob("accumulators", ACCUMULATORS),
+        Knob(ACCUMULATORS, (1, 2)),
         Knob("raster", RASTERS),
         Knob("raster_group", (1, 2, 4, 8, 16)),
         Knob("blocks_per_sm", BLOCKS_PER_SM),
@@ -141,7 +140,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         ),
         Constraint(
             "tmem_columns_fit",
-            ("tile_rows", "tile_columns", "accumulators", "blocks_per_sm"),
+            ("tile_rows", "tile_columns", ACCUMULATORS, "blocks_per_sm"),
             fits,
             "Results, in all their places, have at most 512 columns on a multiprocessor.",
         ),
@@ -197,7 +196,7 @@ def _grid(f: ProductFacts) -> list[Constraint]:
         ),
         Constraint(
             "redundant_accumulators",
-            ("accumulators", "blocks_per_sm"),
+            (ACCUMULATORS, "blocks_per_sm"),
             lambda accumulators, blocks: (accumulators == 1) | (blocks > 0),
             "A block that has one tile has one result.",
         ),
