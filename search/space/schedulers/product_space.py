@@ -360,13 +360,13 @@ def _parts(f: ProductFacts) -> list[Constraint]:
 
     return [
         Constraint(
-            "blocks_that_wait_are_resident",
+            "product_parts_are_resident",
             ("parts", "swap", "tile_rows", "tile_columns"),
             resident,
             "Blocks that wait for a sum and those that make it have a multiprocessor each.",
         ),
         Constraint(
-            "parts_are_whole_stages",
+            "product_parts_are_whole_stages",
             ("parts", "k_lines"),
             lambda parts, each: (parts == 1) | (f.stages(each) % parts == 0),
             "Every part of a sum is whole stages.",

@@ -121,7 +121,8 @@ def test_a_killed_measuring_child_costs_one_candidate_at_most(served: Site) -> N
 def test_a_second_worker_of_the_same_id_is_refused(served: Site) -> None:
     twin = served.worker()
     assert twin.popen.wait(DEADLINE_S) == 2
-    (line,) = twin.said.splitlines()
+    begun, line = twin.said.splitlines()
+    assert "starting: loading" in begun
     assert line.startswith("error: worker w0: another one of this id is alive (process ")
     assert served.workers[0].popen.poll() is None
 
