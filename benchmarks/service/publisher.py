@@ -13,6 +13,7 @@ import json
 import random
 import select
 import sys
+import uuid
 from pathlib import Path
 
 from service.db import kernels
@@ -33,7 +34,7 @@ def main(url: str, filled: str, host: str, port: str, every_s: str, doors: str) 
         asking = [http.client.HTTPConnection(host, int(port)) for _ in range(int(doors))]
         while not select.select([sys.stdin], [], [], float(every_s))[0]:
             key = draw.randrange(stored.KEYS)
-            content = f"published {published} {draw.random()}".encode()
+            content = f"published {uuid.uuid4()}".encode()  # never bytes that an earlier load has published
             with db.write() as session:
                 sha256 = kernels.put_artifact(session, content)
                 row = stored.kernel(*told["names"][key], told["card"], sha256)
