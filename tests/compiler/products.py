@@ -153,7 +153,7 @@ class _ByGroups:
             b.reorder(name, [*range(at), at + 2, at, at + 1, at + 3, at + 4, at + 5])
             b.parallelize(name, [*self.grid, P.UNROLL, group, P.TIDX, *[P.UNROLL] * 3])
         if not how.step:
-            narrow = [name for name in held if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]
+            narrow = [name for name in held if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]  # held are made
             for name in dict.fromkeys((*narrow, self.out)):
                 b.do(st.Parallelize(name, at + 5, P.VECTORIZE))
 

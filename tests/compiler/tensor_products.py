@@ -68,7 +68,7 @@ def by_one_thread(fusion: Fusion, how: Ask, changed: Sequence[st.Step] = ()) -> 
     for name in operands:
         operand_tile(b, name, grid)
     _result(b, tv, how, grid)
-    narrow = [name for name in held if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]
+    narrow = [name for name in held if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]  # held are made
     word = min(PIECE // b.tensor(out).dtype.nbytes, how.words) if how.rows != TCGEN05_HALF_ROWS else 2
     for name in held:
         _read(b, name, how, grid, word if name in (*narrow, out) else 0)

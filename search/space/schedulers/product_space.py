@@ -413,6 +413,14 @@ def _redundant(f: ProductFacts) -> list[Constraint]:
             lambda consumers, each: (consumers != PING_PONG) | (lines > each),
             "Groups whose tiles are one stage each have no turns to take.",
         ),
+        *product_repeats(f),
+    ]
+
+
+def product_repeats(f: ProductFacts) -> list[Constraint]:
+    """What repeats another point of the same tile: orders of tiles, and stages beyond what there is to sum along."""
+    lines = f.lines()
+    return [
         Constraint(
             "redundant_raster",
             ("raster", "raster_group"),

@@ -25,7 +25,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
-from search.space.groups import ACCUMULATORS, RASTERS, ROWS, math_knob, store_knob
+from search.space.groups import ACCUMULATORS, RASTERS, ROWS, TMA, math_knob, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import product_shape
 from search.space.schedulers.product_operands import K
@@ -36,6 +36,7 @@ from search.space.schedulers.product_space import (
     TILE_COLUMNS,
     ProductFacts,
     product_epilogue,
+    product_repeats,
 )
 from search.space.space import Space
 
@@ -161,7 +162,6 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
 
 def _grid(f: ProductFacts) -> list[Constraint]:
     """Tiles and blocks, and what repeats another point or leaves most of a tile empty."""
-    lines = -(-f.shape.k * f.nbytes // SMEM_LINE_BYTES)
 
     def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any) -> Any:
         along = np.where(raster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
@@ -173,10 +173,11 @@ def _grid(f: ProductFacts) -> list[Constraint]:
 
     line = SMEM_LINE_BYTES // f.nbytes if any(side.major != K for side in f.shape.sides) else 1
 
-    def large(swap: Any, rows: Any, columns: Any) -> Any:
+    def large(store: Any, swap: Any, rows: Any, columns: Any) -> Any:
         wide = np.maximum(f.columns(swap), TILE_COLUMNS[0])
         are_few = (rows < 2 * f.rows(swap)) | (rows <= max(line, TILE_ROWS[0]))
-        return are_few & ((columns < 2 * wide) | (columns <= max(line, 2 * TILE_COLUMNS[0])))
+        least = np.where(store == TMA, 2 * TILE_COLUMNS[0], max(line, 2 * TILE_COLUMNS[0]))  # one box of the engine
+        return are_few & ((columns < 2 * wide) | (columns <= least))
 
     return [
         Constraint(
@@ -192,7 +193,10 @@ def _grid(f: ProductFacts) -> list[Constraint]:
             "There are more tiles than persistent blocks.",
         ),
         Constraint(
-            "tile_exceeds_the_problem", ("swap", "tile_rows", "tile_columns"), large, "A tile is not twice the problem."
+            "tile_exceeds_the_problem",
+            ("store", "swap", "tile_rows", "tile_columns"),
+            large,
+            "A tile is not twice the problem, but for a line of an operand's rows that threads store.",
         ),
         Constraint(
             "redundant_accumulators",
@@ -200,24 +204,5 @@ def _grid(f: ProductFacts) -> list[Constraint]:
             lambda accumulators, blocks: (accumulators == 1) | (blocks > 0),
             "A block that has one tile has one result.",
         ),
-        Constraint(
-            "redundant_raster",
-            ("raster", "raster_group"),
-            lambda raster, group: (group > 1) | (raster == ROWS),
-            "Strips of one tile row are the order of columns.",
-        ),
-        Constraint(
-            "redundant_stages",
-            ("k_lines", "stages"),
-            lambda each, stages: (stages <= -(-lines // each) + 1) | (stages == STAGES[0]),
-            "Stages hold no more than there is to sum along, and one of the next tile.",
-        ),
-        Constraint(
-            "redundant_k_lines",
-            ("k_lines",),
-            lambda each: (
-                (each == 1) | (each * (SMEM_LINE_BYTES // MMA_K_BYTES) * MMA_K_BYTES <= lines * SMEM_LINE_BYTES)
-            ),
-            "A stage holds no more than there is to sum along.",
-        ),
+        *product_repeats(f),
     ]

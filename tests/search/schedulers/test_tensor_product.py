@@ -136,6 +136,18 @@ def test_a_second_accumulator_is_predicted_to_hide_what_is_done_with_results() -
     assert times[1] < 0.95 * times[0]
 
 
+def test_a_tile_of_an_operands_line_that_is_twice_the_result_is_stored_by_threads() -> None:
+    """Boxes of the copy engine would lie beside the rows: 64 columns viewed as two parts of a tile of 128."""
+    fusion = product(17, 64, 192, "f8e4m3", "f32", right="mn")
+    wide = SCHEDULER.space(fusion, ARCH).having({"tile_columns": 128, "swap": False})
+    points = wide.sample(20, 0)
+    assert {point["store"] for point in points} == {"vector"}
+    for point in points[:3]:
+        assert generate(SCHEDULER.trace(fusion, point), ARCH).source
+    less = SCHEDULER.space(product(17, 80, 192, "f8e4m3", "f32", right="mn"), ARCH)  # less than twice
+    assert "tma" in {point["store"] for point in less.having({"tile_columns": 128, "swap": False}).sample(40, 0)}
+
+
 def drawn(first: int) -> Iterator[tuple[Case, Fusion]]:
     """Random products that the scheduler takes, from a seed on."""
     for seed in range(first, first + 1000):

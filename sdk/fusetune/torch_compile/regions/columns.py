@@ -151,7 +151,7 @@ class _Columns:
         self._check(values_of(head))
         args = [self._argument(x) for x in head.args]
         kwargs = {key: self._argument(x) for key, x in head.kwargs.items()}
-        several = self.graph.call_function(head.target, tuple(args), kwargs)  # type: ignore[arg-type]
+        several = self.graph.call_function(head.target, tuple(args), kwargs)  # type: ignore[arg-type]  # an operator
         several.meta = {key: x for key, x in head.meta.items() if key != "val"}
         one = self.graph.call_function(operator.getitem, (several, 0))
         self.made_of[head] = one
