@@ -165,8 +165,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except (FusetuneError, OSError) as error:
-        print("\n".join((str(error), *getattr(error, "__notes__", ()))), file=sys.stderr)
+        print("\n".join((_in_words(error), *getattr(error, "__notes__", ()))), file=sys.stderr)
         return 2 if isinstance(error, (*_INPUT_FAULTS, FileNotFoundError)) else 1
+
+
+def _in_words(error: FusetuneError | OSError) -> str:
+    """The message; of a file that cannot be had, its path and the system's reason, without the number."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}. Check the path."
+    return str(error)
 
 
 def _asked(chosen: argparse.Namespace) -> tuple[Any, Any]:

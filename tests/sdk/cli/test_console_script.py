@@ -71,7 +71,8 @@ def test_a_torch_function_is_lowered_for_the_tensors_named(
     ("command", "code", "said"),
     [
         pytest.param(["lower", FILE], 0, "", id="right"),
-        pytest.param(["lower", "no.json"], 2, "no.json", id="no-file"),
+        pytest.param(["lower", "no.json"], 2, "no.json: No such file or directory. Check the path.", id="no-file"),
+        pytest.param(["pack", "build", "--lock", "no.lock", "--out", "x.zip"], 2, "no.lock: No such", id="no-lock"),
         pytest.param(["lower", "no_module:f", "--input", "bf16[4]"], 2, "no_module", id="no-module"),
         pytest.param(["lower", "math:sqrt", "--input", "b16[4]"], 2, "--input bf16", id="no-dtype"),
         pytest.param(["lower", FILE, "--input", "bf16[4]"], 2, "Leave it out", id="input-of-a-file"),
