@@ -84,7 +84,7 @@ def test_some_blocks_run_with_those_that_they_wait_for(pool: CompilePool) -> Non
     ("fusion", "how"),
     [
         pytest.param(
-            product(256, 128, 512, right="mn"),
+            product(128, 128, 512, right="mn"),
             Groups(columns=64, step=64, parts=2, in_flight=1, registers=(40, 232)),
             id="two-groups-and-boxes",
         ),
