@@ -181,7 +181,7 @@ def _saving(owner: Gradients, plan: JointPlan, tensors: Sequence[torch.Tensor]) 
             by_place = dict(zip(joint.needs, (values[x] for x in joint.backward.outputs), strict=True))
             return tuple(by_place.get(n) for n in range(len(tensors)))
 
-    return joint.results.put_together(Saving.apply(*tensors))  # type: ignore[no-untyped-call]
+    return joint.results.put_together(Saving.apply(*tensors))  # type: ignore[no-untyped-call]  # torch types no autograd.Function
 
 
 def _recomputing(owner: Gradients, joint: Joint, args: Any, kwargs: Any, tensors: Sequence[torch.Tensor]) -> Any:
@@ -202,7 +202,7 @@ def _recomputing(owner: Gradients, joint: Joint, args: Any, kwargs: Any, tensors
             found = owner._again(list(ctx.saved_tensors), [x.contiguous() for x in gradients])
             return tuple(x if n in joint.needs else None for n, x in enumerate(found))
 
-    return joint.results.put_together(Recomputing.apply(*tensors))  # type: ignore[no-untyped-call]
+    return joint.results.put_together(Recomputing.apply(*tensors))  # type: ignore[no-untyped-call]  # torch types no autograd.Function
 
 
 def _mark(ctx: Any, results: Sequence[torch.Tensor], joint: Joint) -> None:

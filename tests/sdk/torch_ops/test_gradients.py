@@ -113,7 +113,7 @@ def test_gradients_are_eagers(function: Callable[..., Any], dynamic: bool) -> No
     opcheck(call, leaves(), test_utils="test_aot_dispatch_dynamic" if dynamic else "test_autograd_registration")
     compiled: Any = torch.compile(loss_of(call), backend="aot_eager", fullgraph=True, dynamic=dynamic)
     expected = leaves()
-    loss_of(function)(*expected).backward()  # type: ignore[no-untyped-call]
+    loss_of(function)(*expected).backward()
     for run in (loss_of(call), compiled):
         found = leaves()
         run(*found).backward()
@@ -131,12 +131,12 @@ def test_a_number_that_a_function_closes_over_is_read_again_by_each_trace(factor
         return torch.tanh(x * w) * scale
 
     call, _ = registered(scaled)
-    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*leaves()).backward()  # type: ignore[no-untyped-call]
+    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*leaves()).backward()
     torch._dynamo.reset()
     scale = factor
     found, expected = leaves(), leaves()
-    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*found).backward()  # type: ignore[no-untyped-call]
-    loss_of(scaled)(*expected).backward()  # type: ignore[no-untyped-call]
+    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*found).backward()
+    loss_of(scaled)(*expected).backward()
     same([x.grad for x in found], [x.grad for x in expected], 4.0)
 
 
@@ -150,7 +150,7 @@ def test_numbers_beside_tensors() -> None:
         for run in (lambda x, w: call(x, w, 0.5, 3), compiled):
             found, expected = leaves(), leaves()
             run(*found).sum().backward()
-            damped(*expected, 0.5, 3).sum().backward()  # type: ignore[no-untyped-call]
+            damped(*expected, 0.5, 3).sum().backward()
             same([x.grad for x in found], [x.grad for x in expected], 4.0)
 
 
