@@ -122,35 +122,6 @@ def values(e: Expr) -> frozenset[int] | None:
     return None if points is None else frozenset(points.ravel().tolist())
 
 
-def stride_of(
-    graph: IdGraph,
-    moving: Group,
-    start: Sequence[Group],
-    domain: Sequence[Group],
-    strides: Sequence[int | None] = (),
-) -> int | None:
-    """How far one step along `moving` goes in `domain`, the same from everywhere; None where that is not proved.
-
-    `moving` is one of the groups in `start`, whose indices lead to `domain`. The offset in the domain goes by its
-    `strides`, dense ones where none is given. An axis of extent one moves by 0 (nvFuser, linearity and strides).
-    Extents are those of the binding, except that an axis of unknown size in `start` may have any.
-    """
-    names = {g: f"i{n}" for n, g in enumerate(start)}
-    axis = graph.axis(moving)
-    if axis.is_trivial:
-        return 0
-    known = {g: index_of(graph.axis(g), name) for g, name in names.items()}
-    extents = [graph.size(g).value for g in domain]
-    reached = reach(graph, known, domain)
-    index = known.get(moving)
-    if reached is None or index is None:
-        return None
-    if index.is_const:
-        return 0
-    offset = reached.offset(domain, dense_strides(extents, strides))
-    return slope(offset, next(iter(index.variables))).proved
-
-
 def _sizes_used(graph: IdGraph, path: Sequence[GraphStep]) -> frozenset[Size]:
     """Unknown sizes by whose values a walk divides or multiplies: those of inner pieces."""
     found = set()
