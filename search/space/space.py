@@ -233,7 +233,7 @@ class Space:
                 where=f"{self.name}: {', '.join(c.axes)}",
                 found=", ".join(f"{axis}={point[axis]}" for axis in c.axes),
                 limit=c.reason,
-                fix=c.fix or f"Change {' or '.join(c.axes)}.",
+                fix=f"Change {' or '.join(c.axes)}.",
             )
             for c in self._broken(point)
             if c.refuses
