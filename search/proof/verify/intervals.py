@@ -21,7 +21,7 @@ from typing import Any
 from compiler.dtypes import DType
 from compiler.ir.fusion import Number, Op
 from compiler.ir.ops import COMPARE, CONTRACTIONS, SUMS, OpKind
-from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
+from compiler.reference import FLOAT_FORMATS, Values, rounded
 from compiler.reference.floats import scalar
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array

@@ -36,7 +36,7 @@ def test_one_array_for_both_ends_is_as_good_as_two(kind: OpKind) -> None:
 
 @pytest.mark.parametrize("kind", [OpKind.MUL, OpKind.DIV])
 def test_a_positive_operand_tells_the_corner(kind: OpKind) -> None:
-    ends = [(low, high) for low, high in product(VALUES, VALUES) if low <= high or np.isnan(low) and np.isnan(high)]
+    ends = [(low, high) for low, high in product(VALUES, VALUES) if low <= high or (np.isnan(low) and np.isnan(high))]
     low, high = (np.array(x)[:, None] for x in zip(*ends, strict=True))
     least, most = np.array([[1e-300, 0.5, 1.0, 3.0]]), np.array([[2e-300, 0.5, 1.5, 1e300]])
     found = by_rule(kind, (low, high), (least, most))
