@@ -24,8 +24,8 @@ def by_rule(kind: OpKind, *operands: tuple[Any, Any]) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("kind", ROWS)
 def test_one_array_for_both_ends_is_as_good_as_two(kind: OpKind) -> None:
-    operands = np.meshgrid(*[VALUES] * kind.row.arity, indexing="ij")
-    if kind.row.takes is not None and not any(dtype.is_float for dtype in kind.row.takes):
+    operands: list[Any] = list(np.meshgrid(*[VALUES] * (kind.row.arity or 1), indexing="ij"))
+    if not any(dtype.is_float for dtype in kind.row.takes):
         operands = [np.nan_to_num(x, posinf=3.0, neginf=-3.0).astype(np.int64) for x in operands]
     once = by_rule(kind, *((x, x) for x in operands))
     twice = by_rule(kind, *((x, x.copy()) for x in operands))
