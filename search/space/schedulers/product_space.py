@@ -76,6 +76,11 @@ class ProductFacts:
     sm_count: int
 
     @property
+    def tile_columns(self) -> tuple[int, ...]:
+        """Columns that a tile may have: what is folded of them says how many there are."""
+        return TILE_COLUMNS if self.shape.folds is None else (self.shape.folds.columns,)
+
+    @property
     def nbytes(self) -> int:
         """Of an element of an operand."""
         return self.shape.dtype.nbytes
@@ -141,7 +146,7 @@ class ProductFacts:
 
 def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
     """The space of a product; a reason where there is none."""
-    shape = product_shape(start(fusion))
+    shape = product_shape(start(fusion), folds_too=True)
     if isinstance(shape, str):
         return shape
     facts = ProductFacts(shape, sm_count)
@@ -149,11 +154,11 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         return why
     turned = all(o.is_mapped_turned for o in shape.outputs)
     plain = all(o.is_mapped for o in shape.outputs)
-    staged = (plain or turned) and all(o.dtype.nbytes in (2, 4) for o in shape.outputs)
+    staged = bool(shape.outputs) and (plain or turned) and all(o.dtype.nbytes in (2, 4) for o in shape.outputs)
     knobs = (
         Knob("consumers", CONSUMERS),
         Knob("tile_rows", TILE_ROWS),
-        Knob("tile_columns", TILE_COLUMNS),
+        Knob("tile_columns", facts.tile_columns),
         Knob("k_lines", K_LINES),
         Knob("stages", STAGES),
         Knob("in_flight", (0, 1)),
@@ -163,7 +168,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("blocks_per_sm", BLOCKS_PER_SM),
         store_knob(tma=staged),
         Knob("store_columns", (32, 64, 128, 256) if staged else (32,)),
-        Knob("swap", (False, True)),
+        Knob("swap", (False, True) if shape.folds is None else (shape.folds.pieces == shape.m_dims[-3:],)),
         Knob("parts", (1, *facts.parts)),
         math_knob(fusion),
     )
@@ -175,7 +180,10 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         *_redundant(facts),
         *measured("H100 SXM", arch, _worthwhile(facts, plain=staged and plain, turned=staged and turned)),
     )
-    return Space("product", knobs, constraints).reachable
+    space = Space("product", knobs, constraints).reachable
+    if shape.folds is not None and not space.has_legal:
+        return f"folds of {shape.folds.columns} columns of a product, of which there is no tile"
+    return space
 
 
 def _refusal(f: ProductFacts, arch: Arch) -> str | None:
@@ -201,7 +209,7 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
 
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
-    known = [n for n in TILE_COLUMNS if instruction_of(f.shape.dtype, n).is_known]
+    known = [n for n in f.tile_columns if instruction_of(f.shape.dtype, n).is_known]
 
     def rows_of_groups(consumers: Any, rows: Any) -> Any:
         return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
@@ -287,7 +295,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
 
 def product_epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
     """How results leave the registers."""
-    line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
+    line = min((SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs), default=1)
     return [
         Constraint(
             "product_is_stored_in_boxes",
