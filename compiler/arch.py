@@ -107,6 +107,10 @@ WGMMA_ROWS = 64
 MMA_SYNC_ROWS, MMA_SYNC_COLUMNS = 16, 8
 """Of the result of one instruction (PTX ISA, shapes of wgmma.mma_async, mma.m16n8k16)."""
 
+FRAGMENT_COLUMNS, FRAGMENT_LANES = 8, 4
+"""Of every so many columns of a result in registers, so many lanes have a pair of neighbours each (PTX ISA, wgmma:
+register fragments of D; mma: matrix fragments of C)."""
+
 TCGEN05_ROWS, TCGEN05_HALF_ROWS, TCGEN05_COLUMNS = 128, 64, 16
 """Of the result of tcgen05.mma of one block: rows in all lanes of tensor memory, or in 16 of each 32, and what its
 columns are a multiple of (PTX ISA, "Data Path Layout Organization": layouts D and F; "Kinds of matrix-multiply")."""

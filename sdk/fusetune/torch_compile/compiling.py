@@ -26,6 +26,7 @@ from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eag
 from fusetune.torch_compile.options import CompileOptions
 from fusetune.torch_compile.program import Boxed, Call, boxed, calls_of, held_by, program
 from fusetune.torch_compile.regions.bits import keeping_decisions
+from fusetune.torch_compile.regions.of_one_type import split_by_types
 from fusetune.torch_compile.regions.order import steps_of
 from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.regions.region import Region
@@ -258,6 +259,7 @@ class _Session:
     def _compiled(self, gm: fx.GraphModule, kind: str) -> Boxed:
         gm.graph.eliminate_dead_code()
         numbers_as_literals(gm)
+        split_by_types(gm.graph)
         flow, regions = propose(gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes)
         name = self.backend.next_name(kind)
         made = [self._proposed(region, name, n) for n, region in enumerate(regions)]

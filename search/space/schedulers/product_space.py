@@ -76,6 +76,11 @@ class ProductFacts:
     sm_count: int
 
     @property
+    def tile_columns(self) -> tuple[int, ...]:
+        """Columns that a tile may have: what is folded of them says how many there are."""
+        return TILE_COLUMNS if self.shape.folds is None else (self.shape.folds.columns,)
+
+    @property
     def nbytes(self) -> int:
         """Of an element of an operand."""
         return self.shape.dtype.nbytes
@@ -126,7 +131,8 @@ class ProductFacts:
     @property
     def is_staged(self) -> bool:
         """Whether outputs can wait in shared memory for the copy engine."""
-        return (self.is_plain or self.is_turned) and all(o.dtype.nbytes in (2, 4) for o in self.shape.outputs)
+        mapped = bool(self.shape.outputs) and (self.is_plain or self.is_turned)
+        return mapped and all(o.dtype.nbytes in (2, 4) for o in self.shape.outputs)
 
     def lines(self) -> int:
         """Lines of 128 bytes along what is summed."""
@@ -164,7 +170,7 @@ class ProductFacts:
 
 def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
     """The space of a product; a reason where there is none."""
-    shape = product_shape(start(fusion))
+    shape = product_shape(start(fusion), folds_too=True)
     if isinstance(shape, str):
         return shape
     facts = ProductFacts(shape, sm_count)
@@ -173,7 +179,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
     knobs = (
         Knob("consumers", CONSUMERS),
         Knob("tile_rows", TILE_ROWS),
-        Knob("tile_columns", TILE_COLUMNS),
+        Knob("tile_columns", facts.tile_columns),
         Knob("k_lines", K_LINES),
         Knob("stages", STAGES),
         Knob("in_flight", (0, 1)),
@@ -183,7 +189,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("blocks_per_sm", BLOCKS_PER_SM),
         store_knob(tma=facts.is_staged),
         Knob("store_columns", (32, 64, 128, 256) if facts.is_staged else (32,)),
-        Knob("swap", (False, True)),
+        Knob("swap", (False, True) if shape.folds is None else (shape.folds.pieces == shape.m_dims[-3:],)),
         Knob("parts", (1, *facts.parts)),
         math_knob(fusion),
     )
@@ -195,7 +201,10 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         *_redundant(facts),
         *measured("H100 SXM", arch, _worthwhile(facts)),
     )
-    return Space("product", knobs, constraints).reachable
+    space = Space("product", knobs, constraints).reachable
+    if shape.folds is not None and not space.has_legal:
+        return f"folds of {shape.folds.columns} columns of a product, of which there is no tile"
+    return space
 
 
 def _refusal(f: ProductFacts, arch: Arch) -> str | None:
@@ -226,7 +235,7 @@ def operand_refusal(shape: ProductShape, *, transposes: bool) -> str | None:
 
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
-    known = [n for n in TILE_COLUMNS if instruction_of(f.shape.dtype, n).is_known]
+    known = [n for n in f.tile_columns if instruction_of(f.shape.dtype, n).is_known]
 
     def rows_of_groups(consumers: Any, rows: Any) -> Any:
         return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
@@ -313,7 +322,7 @@ def whole_lines(f: ProductFacts) -> Constraint:
 
 def product_epilogue(f: ProductFacts) -> list[Constraint]:
     """How results leave the registers."""
-    line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
+    line = min((SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs), default=1)
     return [
         Constraint(
             "product_is_stored_in_boxes",

@@ -67,7 +67,7 @@ def test_drafts_and_times_are_those_of_this_process(drafts: Drafts) -> None:
         assert isinstance(drafted, Draft)
         made = SUBJECT.generated(candidate)
         assert (drafted.generated.source, drafted.generated.launches) == (made.source, made.launches)
-        assert drafted.predicted_us == sum(map(predict, made.launches))
+        assert drafted.predicted_us == sum(predict(launch).total_us for launch in made.launches)
         assert drafted.seconds > 0.0
     expected = list(foreseen_here(SUBJECT, predict)(SAMPLE))
     assert list(drafts.foresee(iter(SAMPLE))) == expected == [(c, Drafting(SUBJECT, predict).times(c)) for c in SAMPLE]
