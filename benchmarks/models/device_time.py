@@ -28,7 +28,7 @@ def captured(call: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGra
 
 def warmed(call: Callable[[], object]) -> None:
     """Calls until what comes in the background has come, on a stream of its own, as captures want it."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_CALLS):
@@ -56,7 +56,7 @@ def middle(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def _replayed_us(replay: Replay) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     replay()
     end.record()

@@ -183,7 +183,7 @@ def _as_json(found: Split) -> dict[str, Any]:
 def _host_us(once: Callable[[], object], calls: int = 5) -> float:
     """Of the host, to queue a step: the device is behind."""
     torch.cuda.synchronize()
-    torch.cuda._sleep(200_000_000)  # type: ignore[no-untyped-call]  # clocks, 0.1 s: a step is queued in less
+    torch.cuda._sleep(200_000_000)
     started = time.perf_counter()
     for _ in range(calls):
         once()

@@ -135,7 +135,7 @@ def _saving(owner: Gradients, plan: JointPlan, tensors: Sequence[torch.Tensor]) 
             by_place = dict(zip(joint.needs, (known[x] for x in joint.backward.outputs), strict=True))
             return tuple(by_place.get(n) for n in range(len(tensors)))
 
-    return joint.results.put_together(Saving.apply(*tensors))  # type: ignore[no-untyped-call]
+    return joint.results.put_together(Saving.apply(*tensors))  # type: ignore[no-untyped-call]  # torch types no autograd.Function
 
 
 def _mark(ctx: Any, results: Sequence[torch.Tensor], joint: Joint) -> None:

@@ -113,7 +113,7 @@ def test_gradients_are_eagers(function: Callable[..., Any], dynamic: bool) -> No
     opcheck(call, leaves(), test_utils="test_aot_dispatch_dynamic" if dynamic else "test_autograd_registration")
     compiled: Any = torch.compile(loss_of(call), backend="aot_eager", fullgraph=True, dynamic=dynamic)
     expected = leaves()
-    loss_of(function)(*expected).backward()  # type: ignore[no-untyped-call]
+    loss_of(function)(*expected).backward()
     for run in (loss_of(call), compiled):
         found = leaves()
         run(*found).backward()
@@ -150,7 +150,7 @@ def test_one_compiled_graph_is_eagers_at_all_sizes(function: Callable[..., Any])
         x, w = torch.randn(rows, 64), torch.randn(64)
         found, expected = ([t.clone().requires_grad_() for t in (x, w)] for _ in range(2))
         compiled(*found).backward()
-        loss_of(function)(*expected).backward()  # type: ignore[no-untyped-call]
+        loss_of(function)(*expected).backward()
         same([t.grad for t in found], [t.grad for t in expected], 16.0)
     if function is normed:  # of the first size alone, then of all
         assert len({fusion.fingerprint for fusion, _, _ in source.asked}) == 2
@@ -181,12 +181,12 @@ def test_a_number_that_a_function_closes_over_is_read_again_by_each_trace(factor
         return torch.tanh(x * w) * scale
 
     call, _ = registered(scaled)
-    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*leaves()).backward()  # type: ignore[no-untyped-call]
+    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*leaves()).backward()
     torch._dynamo.reset()
     scale = factor
     found, expected = leaves(), leaves()
-    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*found).backward()  # type: ignore[no-untyped-call]
-    loss_of(scaled)(*expected).backward()  # type: ignore[no-untyped-call]
+    torch.compile(loss_of(call), backend="aot_eager", fullgraph=True)(*found).backward()
+    loss_of(scaled)(*expected).backward()
     same([x.grad for x in found], [x.grad for x in expected], 4.0)
 
 
@@ -200,7 +200,7 @@ def test_numbers_beside_tensors() -> None:
         for run in (lambda x, w: call(x, w, 0.5, 3), compiled):
             found, expected = leaves(), leaves()
             run(*found).sum().backward()
-            damped(*expected, 0.5, 3).sum().backward()  # type: ignore[no-untyped-call]
+            damped(*expected, 0.5, 3).sum().backward()
             same([x.grad for x in found], [x.grad for x in expected], 4.0)
 
 
