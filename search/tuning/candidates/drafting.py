@@ -35,15 +35,17 @@ AHEAD = 2
 """Candidates under way for each child while a ranking is predicted: one that it works on, one that waits for it."""
 
 MOST_DRAFTERS = 6
-"""Children: at 18 ms of a core a candidate (a gated product; 35 ms a norm of rows) several times what a GPU judges."""
+"""Children for each GPU: at 18 ms of a core a candidate (a gated product; 35 ms a norm of rows) several times what one
+judges."""
 
 _KNOWN_SUBJECTS = 4
 """Subjects that a child keeps unpickled."""
 
 
-def drafters(compilers: int) -> int:
-    """Children that draft beside so many that compile; a machine of two cores is kept busy by one process of ours."""
-    return min(MOST_DRAFTERS, compilers // 2)
+def drafters(compilers: int, gpus: int = 1) -> int:
+    """Children that draft beside so many that compile for so many GPUs; a machine of two cores is kept busy by one
+    process of ours."""
+    return min(gpus * MOST_DRAFTERS, compilers // 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,8 @@ def test_a_child_that_is_still_starting_is_asked_nothing(monkeypatch: pytest.Mon
         assert [child.starts for child in pool.children] == [0, 1]
 
 
-@pytest.mark.parametrize(("compilers", "expected"), [(1, 0), (2, 1), (12, 6), (64, 6)])
-def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, expected: int) -> None:
-    assert drafters(compilers) == expected
+@pytest.mark.parametrize(
+    ("compilers", "gpus", "expected"), [(1, 1, 0), (2, 1, 1), (12, 1, 6), (64, 1, 6), (24, 2, 12), (31, 2, 12), (64, 8, 32)]
+)
+def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, gpus: int, expected: int) -> None:
+    assert drafters(compilers, gpus) == expected
