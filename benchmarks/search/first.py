@@ -103,7 +103,7 @@ def measured(client: Client, named: Named, budget_s: float, to_the_end: bool) ->
 def _stages(view: TuningView) -> tuple[tuple[str, int, float, float, float], ...]:
     stages = () if view.timeline is None else view.timeline.stages
     return tuple(
-        (f"{one.stage}, {one.process}", one.spans, *(round(s, 3) for s in (one.begun_s, one.ended_s, one.wall_s)))
+        (f"{one.stage}, {one.process}", one.spans, round(one.begun_s, 3), round(one.ended_s, 3), round(one.wall_s, 3))
         for one in stages
     )
 
