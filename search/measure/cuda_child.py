@@ -286,7 +286,7 @@ class CudaBackend:
 def _import_torch() -> None:
     """In a thread, while nobody has asked for more than facts yet; what it raises is met again by who needs torch."""
     with contextlib.suppress(Exception):
-        import torch  # noqa: F401
+        import torch  # noqa: F401 (so that it is there when it is asked for)
 
 
 def _key(artifact: KernelArtifact) -> str:

@@ -92,18 +92,13 @@ class Space:
         return prod(part._legal_by_blocks() for part in self._parts)
 
     @property
-    def refused_points(self) -> int:
-        """Exact number of points that at least one rule refuses."""
-        return self.points - self.legal
-
-    @property
     def reasons(self) -> dict[str, str]:
         """Why each rule refuses points, in a sentence; of several constraints under one name, the first one's."""
         return {constraint.rule: constraint.reason for constraint in reversed(self.constraints)}
 
     @cached_property
     def refused(self) -> dict[str, int]:
-        """For each rule, how many points it refuses. Rules overlap: the sum may exceed `refused_points`."""
+        """For each rule, how many points it refuses. Rules overlap: the sum may exceed what is not legal."""
         rules = dict.fromkeys(constraint.rule for constraint in self.constraints)
         return {rule: self.refused_by([c for c in self.constraints if c.rule == rule]) for rule in rules}
 
@@ -239,7 +234,7 @@ class Space:
                 where=f"{self.name}: {', '.join(c.axes)}",
                 found=", ".join(f"{axis}={point[axis]}" for axis in c.axes),
                 limit=c.reason,
-                fix=c.fix or f"Change {' or '.join(c.axes)}.",
+                fix=f"Change {' or '.join(c.axes)}.",
             )
             for c in self._broken(point)
             if c.refuses

@@ -28,6 +28,7 @@ from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import UNHEARD_POLL_S, DbosQueue
 from service.jobs.executor import Executor
 from service.jobs.helpers import LEAST_SILENT_S, Party
+from service.jobs.learning import CardLearning
 from service.jobs.news import News
 from service.jobs.past import fill_kin
 from service.jobs.presence import Heartbeat, WorkerLock
@@ -97,9 +98,11 @@ def _serve(
     jobs = DbosQueue(settings.dbos_url)
     news = News()
     party = Party(jobs, jobs.errand_bell.ring, news, max(LEAST_SILENT_S, 4 * settings.heartbeat_s))
+    learning = CardLearning(db, target.card, settings.data_dir) if is_attached and settings.learn else None
     work = TuningJobs(
-        db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party
-    )
+        db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party,
+        learning=learning,
+    )  # fmt: skip
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
     own = help_queue(settings.worker_id)
     executor = Executor(settings.dbos_url, settings.worker_id, [*queues, own], work.run, work.help_with)
@@ -130,6 +133,7 @@ def _serve(
                     adoption.run()
                 _learn_kin(db)
                 work.recheck_if_idle()
+                work.learn_if_idle()
                 work.rest_if_idle()
                 executor.wake()  # DBOS asks ever more seldom where it met a lock, and a ring may be lost
                 due = time.monotonic() + RECONCILE_S
