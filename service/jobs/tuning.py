@@ -227,7 +227,6 @@ class TuningJobs:
                 return "ended"
             with job.writing() as session:
                 tunings.set_stands_on(session, tuning_id, _stands_on(target).to_json())
-            log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
             state = self._work(self._ordered(job, target), target)
         except (Unsupported, InvalidFusion, InvalidDocument) as error:
             return self._fail(tuning_id, str(error))
@@ -267,6 +266,7 @@ class TuningJobs:
                     self._check_gpu()  # the search may have ended without it, on another worker's
                 return state
             case Detached() as target:
+                job.count()
                 return prepare(job, target, self._stopping, self._compilers, self._drafting)
 
     def _ordered(self, job: Job, target: Attached | Detached) -> Job:

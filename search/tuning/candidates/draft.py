@@ -135,11 +135,6 @@ def draft(subject: DraftSubject, candidate: Candidate, predict: Predict) -> Draf
     return Drafting(subject, predict).draft(candidate)
 
 
-def launch_times(subject: DraftSubject, candidate: Candidate, predict: Predict) -> list[float] | None:
-    """The predicted times of one candidate by itself."""
-    return Drafting(subject, predict).times(candidate)
-
-
 @contextmanager
 def _naming(candidate: Candidate) -> Iterator[None]:
     """What is ours to mend, and not the candidate's fault, says which candidate shows it."""

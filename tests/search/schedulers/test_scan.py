@@ -16,13 +16,12 @@ from compiler.lower.sync_ir import Sync
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
 from search.cost.predicting import predictor
 from search.cost.roofline import floor_us
 from search.proof.emulated.running import ORDERS, run_set
 from search.space.schedulers.scan import Scan
+from tests.bound import dense
 
 HOPPER = arch_named("sm_90a")
 SCAN = Scan()
@@ -36,7 +35,7 @@ def fusion_of(write: Write) -> Fusion:
     made = write(f)
     for n, t in enumerate(made if isinstance(made, tuple) else (made,)):
         f.output(t, f"y{n}")
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def up_to(shape: tuple[int, ...], dim: int, dtype: Any = "f32", **said: Any) -> Write:
