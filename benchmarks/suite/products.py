@@ -20,10 +20,21 @@ from fusetune.fusion import Tensor
 SUITE = Path(__file__).with_name("suite_products.json")
 PUBLIC = Path(__file__).with_name("suite_public.json")
 
+DIT_MLP = "mm_mlp_dit_bf16_32768x1152x4608"
+CONVNEXT_MLP = "mm_mlp_convnext_bf16_50176x384x1536"
+"""Rows, width, and width between the two products, as the models of this benchmark have them."""
+
+
+def _library(*lines: str) -> dict[str, Any]:
+    return {"peers": {"fused": {"setup": [], "lines": list(lines)}}}
+
+
 PEERS: dict[str, dict[str, Any]] = {
-    "mm_bias_gelu_bf16_8192x16384x4096": {
-        "peers": {"fused": {"setup": [], "lines": ["return torch._addmm_activation(b, a, w.t(), use_gelu=True)"]}}
-    }
+    "mm_bias_gelu_bf16_8192x16384x4096": _library("return torch._addmm_activation(b, a, w.t(), use_gelu=True)"),
+    DIT_MLP: _library(
+        "h = torch._addmm_activation(b1, x, w1.t(), use_gelu=True)",
+        "return F.linear(h, w2, b2)",
+    ),
 }
 """What cuBLASLt has of a case's epilogue."""
 
@@ -34,8 +45,8 @@ TINY = (5, 16, 32)
 
 def cases() -> list[dict[str, Any]]:
     """All cases, each with its small form as `tiny`."""
-    public = [c | PEERS.get(c["id"], {}) for c in json.loads(PUBLIC.read_text())["cases"] if c["id"].startswith("mm_")]
-    return [*public, *_few_rows(), *_around(), *_odd()]
+    public = [c for c in json.loads(PUBLIC.read_text())["cases"] if c["id"].startswith("mm_")]
+    return [c | PEERS.get(c["id"], {}) for c in (*public, *_few_rows(), *_around(), *_odd(), *_mlps())]
 
 
 def _few_rows() -> list[dict[str, Any]]:
@@ -67,6 +78,14 @@ def _odd() -> list[dict[str, Any]]:
     note = "no row of w begins at a multiple of 16 bytes; w is [K, N]"
     sizes = ((4096, 4095, 4096), (2049, 1001, 3001))
     return [case(f"mm_bf16_{m}x{n}x{k}", "matmul", note, _plain, (m, n, k), (5, 9, 17)) for m, n, k in sizes]
+
+
+def _mlps() -> list[dict[str, Any]]:
+    dit, convnext = (32768, 1152, 4608), (50176, 384, 1536)
+    return [
+        case(DIT_MLP, "matmul_epilogue", "the MLP of a DiT-XL block", _dit_mlp, dit, TINY),
+        case(CONVNEXT_MLP, "matmul_epilogue", "the MLP of a ConvNeXt block", _convnext_mlp, convnext, TINY),
+    ]
 
 
 def _plain(m: int, n: int, k: int) -> Form:
@@ -125,6 +144,37 @@ def _squares(m: int, n: int, k: int) -> Form:
     f.output((made * made).sum(dims=(1,)).cast("bf16"), "squares")
     lines = ["y = F.linear(a, w)", "return y, y.float().square().sum(1).to(y.dtype)"]
     return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, lines)
+
+
+def _dit_mlp(rows: int, width: int, inner: int) -> Form:
+    f = FusionBuilder()
+    x = f.input("x", (rows, width), "bf16")
+    h = f.gelu(_biased(f, x, 1, inner)).cast("bf16")
+    f.output(_biased(f, h, 2, width).cast("bf16"), "out")
+    lines = ["h = F.gelu(F.linear(x, w1, b1), approximate='tanh')", "return F.linear(h, w2, b2)"]
+    return _made(f, (2 * rows, inner, width), _mlp_fills(width, inner), lines)
+
+
+def _convnext_mlp(rows: int, width: int, inner: int) -> Form:
+    f = FusionBuilder()
+    x = f.input("x", (rows, width), "bf16")
+    h = f.gelu_erf(_biased(f, x, 1, inner)).cast("bf16")
+    scale = f.input("s", (width,), "bf16").cast("f32").broadcast_to((rows, width), dims=(1,))
+    r = f.input("r", (rows, width), "bf16").cast("f32")
+    f.output((_biased(f, h, 2, width) * scale + r).cast("bf16"), "out")
+    lines = ["h = F.gelu(F.linear(x, w1, b1))", "return r + s * F.linear(h, w2, b2)"]
+    return _made(f, (2 * rows, inner, width), _mlp_fills(width, inner) | {"s": NORMAL, "r": NORMAL}, lines)
+
+
+def _biased(f: FusionBuilder, x: Tensor, number: int, n: int) -> Tensor:
+    """x @ w.T + b, in f32, with w of n rows."""
+    m, k = (int(size) for size in x.shape)
+    w, b = f.input(f"w{number}", (n, k), "bf16"), f.input(f"b{number}", (n,), "bf16")
+    return f.matmul(x, w.permute((1, 0)), dtype="f32") + b.cast("f32").broadcast_to((m, n), dims=(1,))
+
+
+def _mlp_fills(width: int, inner: int) -> dict[str, Init]:
+    return {"x": NORMAL, "w1": _share(width), "b1": NORMAL, "w2": _share(inner), "b2": NORMAL}
 
 
 def _product(f: FusionBuilder, m: int, n: int, k: int) -> Tensor:

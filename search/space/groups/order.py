@@ -3,12 +3,17 @@
 columns_inner, rows_inner    those along the innermost dimension of the outputs, or across it
 grouped                      a few along it, then the next rows. What blocks read and write at a time then lies close
                              together on both sides, however long rows are
-as_stored                    those that lie between the rows of a tile in the outputs, where other indices of a batch do
-swept_2m, _4m, _8m           those of a part of all rows, of which broadcast operands have so many bytes
+as_stored                    in the order of the outputs in memory, where other indices of a batch lie between rows
+swept_2m, _4m, _8m           a part of all rows first: the part for which broadcast operands have so many bytes
 raster                       of products: strips of so many tile rows, or tile columns, one after the other
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from search.space.constraints import Constraint
 
 COLUMNS_INNER, ROWS_INNER = "columns_inner", "rows_inner"
 
@@ -28,3 +33,21 @@ slabs of a sweep as well, no less. Where rows are all the slabs have, parts of r
 ROWS, COLUMNS = RASTERS = ("rows", "columns")
 
 KNOBS = {"tile_order": (COLUMNS_INNER, ROWS_INNER, GROUPED, AS_STORED, *SWEPT), "raster": RASTERS}
+
+
+def raster_constraints(axes: tuple[str, ...], along: Callable[..., Any]) -> list[Constraint]:
+    """What strips of tiles may be. `along` of a raster and the knobs `axes`: the tiles along the side that it names."""
+    return [
+        Constraint(
+            "product_strips_are_whole",
+            ("raster", "raster_group", *axes),
+            lambda raster, group, *knobs: (group == 1) | (along(raster, *knobs) % group == 0),
+            "Strips of tiles are whole.",
+        ),
+        Constraint(
+            "redundant_raster",
+            ("raster", "raster_group"),
+            lambda raster, group: (group > 1) | (raster == ROWS),
+            "Strips of one tile row are the order of columns.",
+        ),
+    ]
