@@ -14,7 +14,7 @@ from compiler.copies.errors import TileError
 from compiler.copies.figures import BankConflicts, Coalescing, bank_conflicts, coalescing
 from compiler.copies.instruction import Path
 from compiler.copies.layout import MAX_ENUMERATED, Array
-from compiler.copies.registers import Moves, ThreadLayout, count
+from compiler.copies.registers import Moves, ThreadLayout, count, place, positions
 from compiler.copies.tile import GlobalTile, RegTile, SharedTile, Tile
 from compiler.ir.iter_domain import MemoryType
 
@@ -84,9 +84,15 @@ class CopyPlan:
 
     def moves(self, thread: int, round_: int) -> tuple[tuple[int, int], ...]:
         """Rows and columns of the elements that a thread moves in a round; none for a thread that sits it out."""
-        layout, width = self.layout, self.width
-        places = (layout(thread, round_ * width + i) for i in range(width))
-        return tuple(p for p in places if p is not None)
+        layout = self.layout
+        if (corner := layout.corner(thread)) is None:
+            return ()
+        down, right = place((), 0, self.rounds, round_)
+        row, column = corner[0] + down, corner[1] + right
+        rows, columns = layout.shape
+        return tuple(
+            (row + r, column + c) for r, c in positions(self.access) if row + r < rows and column + c < columns
+        )
 
     @property
     def coalescing(self) -> Coalescing | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Final
 
@@ -131,14 +132,22 @@ class ThreadLayout:
 
     def __call__(self, thread: int, register: int) -> tuple[int, int] | None:
         """Row and column, None for a thread that holds nothing of its own or a place outside the tile."""
+        if (corner := self.corner(thread)) is None:
+            return None
+        down, right = place((), 0, self.registers, register)
+        rows, columns = corner[0] + down, corner[1] + right
+        return (rows, columns) if rows < self.shape[0] and columns < self.shape[1] else None
+
+    def corner(self, thread: int) -> tuple[int, int] | None:
+        """Row and column that a thread's registers count from, None for a thread that holds nothing of its own."""
         x, y, _ = self.block
-        rows, columns = place((), 0, self.registers, register)
+        rows = columns = 0
         for index, moves in zip((thread % x, thread // x % y, thread // (x * y)), self.threads, strict=True):
             if index >= count(moves):
                 return None
             down, right = place(moves, index, (), 0)
             rows, columns = rows + down, columns + right
-        return (rows, columns) if rows < self.shape[0] and columns < self.shape[1] else None
+        return rows, columns
 
     @property
     def thread_count(self) -> int:
@@ -199,3 +208,10 @@ def _all_places(moves: Moves) -> tuple[Array, Array]:
         rows = np.add.outer(rows, steps * move.rows).ravel()
         columns = np.add.outer(columns, steps * move.columns).ravel()
     return rows, columns
+
+
+@lru_cache(maxsize=64)
+def positions(moves: Moves) -> tuple[tuple[int, int], ...]:
+    """Row and column of every position, in order."""
+    rows, columns = _all_places(moves)
+    return tuple(zip(rows.tolist(), columns.tolist(), strict=True))

@@ -177,7 +177,7 @@ SIGMAS = [pytest.param(0.002, id="quiet"), pytest.param(0.01, id="usual"), pytes
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_as_often_one_of_the_fastest_with_fewer_samples(sigma: float) -> None:
-    _holds(range(150), sigma)
+    _holds(range(75), sigma)
 
 
 @pytest.mark.long
