@@ -1,7 +1,8 @@
-"""Linearity and stride proofs between two domains: how far one step along an axis moves in an ordered domain.
+"""Linearity and stride proofs between two domains: how far one step along an axis moves in an ordered one.
 
-Indices are walked symbolically from the axes at hand to the domain, so a proof holds for every index, those in holes
-included. Where the canonical form of the offset does not settle it, the few variables that it takes are enumerated.
+The question is nvFuser's (nvFuser, linearity and strides). Indices are walked symbolically from the axes at hand to
+the domain, so a proof holds for every index, those in holes included. Where the canonical form of the offset does not
+settle it, the few variables that it takes are enumerated.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ def test_one_compiled_graph_is_eagers_at_all_sizes(function: Callable[..., Any])
         x, w = torch.randn(rows, 64), torch.randn(64)
         found, expected = ([t.clone().requires_grad_() for t in (x, w)] for _ in range(2))
         compiled(*found).backward()
-        loss_of(function)(*expected).backward()  # type: ignore[no-untyped-call]
+        loss_of(function)(*expected).backward()
         same([t.grad for t in found], [t.grad for t in expected], 16.0)
     if function is normed:  # of the first size alone, then of all
         assert len({fusion.fingerprint for fusion, _, _ in source.asked}) == 2
