@@ -20,7 +20,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from compiler.arch import Card, card_or_default
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
@@ -29,6 +28,7 @@ from search.cli.load import load_many
 from search.cost.predicting import refiner
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import Ranked, spread
+from search.tuning.fitting import rank_correlation
 from search.tuning.trial import Trial, TrialState
 
 FIRST = (1, 10, 30)
@@ -55,22 +55,6 @@ class RankedCase:
         return f"{self.name:44} {self.trials:6} {self.correlation:6.2f} {self.best_us:10.2f} {self.spread:6.3f} {found}"
 
 
-def ranks(values: Sequence[float]) -> NDArray[np.float64]:
-    """Ranks from 0; equal values share the mean of theirs."""
-    _, inverse, counts = np.unique(np.array(values), return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    means: NDArray[np.float64] = last - (counts + 1) / 2
-    return means[inverse]
-
-
-def correlation(predicted: Sequence[float], measured: Sequence[float]) -> float:
-    """Spearman's: Pearson's of the ranks; 0 where all of one side are equal."""
-    one, other = ranks(predicted), ranks(measured)
-    if not one.std() or not other.std():
-        return 0.0
-    return float(np.corrcoef(one, other)[0, 1])
-
-
 def row_of(
     name: str, predicted: Sequence[float], measured: Sequence[float], order: Sequence[int] | None = None
 ) -> RankedCase:
@@ -79,7 +63,9 @@ def row_of(
     times = np.array(measured)[np.argsort(np.array(predicted), kind="stable") if order is None else list(order)]
     best = float(times.min())
     found = tuple(float(times[:first].min()) / best for first in FIRST)
-    return RankedCase(name, len(times), correlation(predicted, measured), best, float(np.median(times)) / best, found)
+    return RankedCase(
+        name, len(times), rank_correlation(predicted, measured), best, float(np.median(times)) / best, found
+    )
 
 
 def journals(folder: Path) -> Iterator[Path]:

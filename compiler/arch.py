@@ -107,6 +107,10 @@ WGMMA_ROWS = 64
 MMA_SYNC_ROWS, MMA_SYNC_COLUMNS = 16, 8
 """Of the result of one instruction (PTX ISA, shapes of wgmma.mma_async, mma.m16n8k16)."""
 
+FRAGMENT_COLUMNS, FRAGMENT_LANES = 8, 4
+"""Of every so many columns of a result in registers, so many lanes have a pair of neighbours each (PTX ISA, wgmma:
+register fragments of D; mma: matrix fragments of C)."""
+
 TCGEN05_ROWS, TCGEN05_HALF_ROWS, TCGEN05_COLUMNS = 128, 64, 16
 """Of the result of tcgen05.mma of one block: rows in all lanes of tensor memory, or in 16 of each 32, and what its
 columns are a multiple of (PTX ISA, "Data Path Layout Organization": layouts D and F; "Kinds of matrix-multiply")."""
@@ -156,16 +160,14 @@ class Arch:
 
     name: str
     capability: tuple[int, int]
-    max_threads_per_sm: int
-    max_blocks_per_sm: int
-    smem_per_sm_bytes: int
-    smem_per_block_optin_bytes: int
     smem_carveouts_bytes: tuple[int, ...]
     max_cluster: int
     max_cluster_portable: int
-    max_vector_bytes: int
-    has_tma: bool
-    has_tmem: bool
+    max_vector_bytes: int = MAX_WORD_BYTES
+    has_tma: bool = True
+    has_tmem: bool = False
+    max_threads_per_sm: int = 2048
+    max_blocks_per_sm: int = 32
     warp_threads: int = WARP_THREADS
     max_threads_per_block: int = 1024
     registers_per_sm: int = REGISTERS_PER_SM
@@ -181,6 +183,16 @@ class Arch:
     max_kernel_parameter_bytes: int = 32764
 
     @property
+    def smem_per_sm_bytes(self) -> int:
+        """Shared memory of one SM: the largest carve-out."""
+        return self.smem_carveouts_bytes[-1]
+
+    @property
+    def smem_per_block_optin_bytes(self) -> int:
+        """The most that a kernel may ask for one block: all of an SM but what the system keeps."""
+        return self.smem_per_sm_bytes - self.smem_reserved_per_block_bytes
+
+    @property
     def max_warps_per_sm(self) -> int:
         """Resident warps of one SM."""
         return self.max_threads_per_sm // self.warp_threads
@@ -190,80 +202,39 @@ def _kib(*sizes: int) -> tuple[int, ...]:
     return tuple(size * _KIB for size in sizes)
 
 
-_HOPPER_CARVEOUTS = _kib(0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
+_AMPERE = Arch(
+    name="sm_80",
+    capability=(8, 0),
+    smem_carveouts_bytes=_kib(0, 8, 16, 32, 64, 100, 132, 164),
+    max_cluster=1,
+    max_cluster_portable=1,
+    has_tma=False,
+)
+_HOPPER = Arch(
+    name="sm_90a",
+    capability=(9, 0),
+    smem_carveouts_bytes=_kib(0, 8, 16, 32, 64, 100, 132, 164, 196, 228),
+    max_cluster=16,
+    max_cluster_portable=8,
+)
+_BLACKWELL = replace(_HOPPER, name="sm_100a", capability=(10, 0), max_vector_bytes=WIDE_WORD_BYTES, has_tmem=True)
 
 _ARCHS = {
     arch.name: arch
     for arch in (
-        Arch(
-            name="sm_80",
-            capability=(8, 0),
-            max_threads_per_sm=2048,
-            max_blocks_per_sm=32,
-            smem_per_sm_bytes=164 * _KIB,
-            smem_per_block_optin_bytes=163 * _KIB,
-            smem_carveouts_bytes=_kib(0, 8, 16, 32, 64, 100, 132, 164),
-            max_cluster=1,
-            max_cluster_portable=1,
-            max_vector_bytes=16,
-            has_tma=False,
-            has_tmem=False,
-        ),
-        Arch(
-            name="sm_90a",
-            capability=(9, 0),
-            max_threads_per_sm=2048,
-            max_blocks_per_sm=32,
-            smem_per_sm_bytes=228 * _KIB,
-            smem_per_block_optin_bytes=227 * _KIB,
-            smem_carveouts_bytes=_HOPPER_CARVEOUTS,
-            max_cluster=16,
-            max_cluster_portable=8,
-            max_vector_bytes=16,
-            has_tma=True,
-            has_tmem=False,
-        ),
-        Arch(
-            name="sm_100a",
-            capability=(10, 0),
-            max_threads_per_sm=2048,
-            max_blocks_per_sm=32,
-            smem_per_sm_bytes=228 * _KIB,
-            smem_per_block_optin_bytes=227 * _KIB,
-            smem_carveouts_bytes=_HOPPER_CARVEOUTS,
-            max_cluster=16,
-            max_cluster_portable=8,
-            max_vector_bytes=32,
-            has_tma=True,
-            has_tmem=True,
-        ),
-        Arch(
-            name="sm_103a",
-            capability=(10, 3),
-            max_threads_per_sm=2048,
-            max_blocks_per_sm=32,
-            smem_per_sm_bytes=228 * _KIB,
-            smem_per_block_optin_bytes=227 * _KIB,
-            smem_carveouts_bytes=_HOPPER_CARVEOUTS,
-            max_cluster=16,
-            max_cluster_portable=8,
-            max_vector_bytes=32,
-            has_tma=True,
-            has_tmem=True,
-        ),
+        _AMPERE,
+        _HOPPER,
+        _BLACKWELL,
+        replace(_BLACKWELL, name="sm_103a", capability=(10, 3)),
         Arch(
             name="sm_120a",
             capability=(12, 0),
             max_threads_per_sm=1536,
             max_blocks_per_sm=24,
-            smem_per_sm_bytes=100 * _KIB,
-            smem_per_block_optin_bytes=99 * _KIB,
             smem_carveouts_bytes=_kib(0, 8, 16, 32, 64, 100),
             max_cluster=8,
             max_cluster_portable=8,
-            max_vector_bytes=32,
-            has_tma=True,
-            has_tmem=False,
+            max_vector_bytes=WIDE_WORD_BYTES,
         ),
     )
 }

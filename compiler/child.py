@@ -221,6 +221,9 @@ class Child:
     handler. `memory_limit_bytes` bounds the address space (RLIMIT_AS): leave it None where CUDA is used, which reserves
     far more than it touches. `start_timeout_s` bounds interpreter start, imports and `target(init)`, and does not count
     towards a request's own time. One request at a time; threads queue.
+
+    A handler may have a method `idle`, which does a piece of work that a later request may need and says whether there
+    is more: it is called while no request has come.
     """
 
     def __init__(
@@ -368,6 +371,7 @@ def serve() -> None:
     handler: Handler = _make_handler
     try:
         while True:
+            _work_idle(handler, pipe)
             answer = _answer(handler, pipe.recv_bytes())
             pipe.send_bytes(answer.message)
             if answer.last:
@@ -392,6 +396,14 @@ class _Answer:
     message: bytes
     last: bool = False
     handler: Handler | None = None
+
+
+def _work_idle(handler: Handler, pipe: Connection) -> None:
+    """What a handler does while nobody asks; whatever goes wrong there, the next request meets it again."""
+    work: Callable[[], bool] | None = getattr(handler, "idle", None)
+    with suppress(Exception):
+        while work is not None and not pipe.poll() and work():
+            pass
 
 
 def _make_handler(hello: tuple[str, str, Any, int | None]) -> _Ready:

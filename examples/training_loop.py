@@ -117,7 +117,7 @@ def train(client: Client, steps: int) -> float:
         x = torch.randn(rows, COLUMNS, device=device, dtype=torch.bfloat16)
         loss = activation(x, bias).float().square().mean()
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch types neither autograd.Function nor backward
+        loss.backward()
         optimizer.step()
     return float(loss.detach())
 

@@ -25,7 +25,7 @@ from service.operations.presence import alive_since
 from service.settings import Settings
 
 # A second line for every series, which nobody reads. The function has no types.
-disable_created_metrics()  # type: ignore[no-untyped-call]  # the one untyped function of that package
+disable_created_metrics()
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -43,7 +43,7 @@ def share(slot: int) -> None:
     By the slot, not by the process's own number as the package does: one that was started again goes on counting in
     the same file, so that nothing piles up.
     """
-    values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]  # as above
+    values.ValueClass = values.MultiProcessValue(lambda: slot)
 
 
 class Metrics:
@@ -65,7 +65,7 @@ class Metrics:
             registry=own,
         )
         if is_shared:
-            multiprocess.MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]  # as above
+            multiprocess.MultiProcessCollector(self.registry)
         self.registry.register(_Stored(db, settings))
 
     def request(self, route: str, method: str, status: int | None, seconds: float) -> None:

@@ -76,6 +76,9 @@ class Settings(BaseSettings):
     signing_key: Path | None = None
     """The private key that a worker signs its kernels with (`python -m service signing create`)."""
 
+    learn: bool = True
+    """Whether a worker orders candidates by what it learns of its card from the trials in the database."""
+
     compilers: int | None = Field(default=None, ge=1, le=256)
     heartbeat_s: float = Field(default=5.0, gt=0)
     poll_s: float = Field(default=0.2, gt=0)

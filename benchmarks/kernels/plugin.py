@@ -20,10 +20,10 @@ if str(SDK) not in sys.path:
     sys.path.append(str(SDK))
 
 from fusetune.wire.artifact import KernelArtifact  # noqa: E402 (the path comes first)
-from fusetune.wire.canonical import binding_hash, fingerprint  # noqa: E402
-from fusetune.wire.op_check import ITEM_BYTES  # noqa: E402
-from fusetune.wire.parse import parse_binding, parse_fusion  # noqa: E402
-from fusetune.wire.suite import strip_case  # noqa: E402
+from fusetune.wire.canonical import binding_hash, fingerprint  # noqa: E402 (as above)
+from fusetune.wire.op_check import ITEM_BYTES  # noqa: E402 (as above)
+from fusetune.wire.parse import parse_binding, parse_fusion  # noqa: E402 (as above)
+from fusetune.wire.suite import strip_case  # noqa: E402 (as above)
 
 FORMAT = "fusetune.kernel/1"
 ALIGNS = (128, 16, 8, 4, 2, 1)

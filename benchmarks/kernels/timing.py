@@ -82,7 +82,7 @@ class GraphTimer:
 
     def __init__(self, call: Implementation, sets: Sequence[Tensors]) -> None:
         self.call, self.sets = call, sets
-        self.stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        self.stream: torch.cuda.Stream = torch.cuda.Stream()
         self.stream.wait_stream(torch.cuda.current_stream())
         self.calls = max(len(sets), min(math.ceil(REPLAY_US / self._estimate_us()), 16 * len(sets), 1024))
         self.held: deque[Tensors] = deque(maxlen=len(sets))
@@ -144,7 +144,7 @@ class GraphTimer:
 
 def event() -> torch.cuda.Event:
     """A mark on a stream that has a time."""
-    made: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    made: torch.cuda.Event = torch.cuda.Event(enable_timing=True)
     return made
 
 

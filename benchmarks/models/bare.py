@@ -9,6 +9,7 @@ import torch
 from torch import fx
 
 from benchmarks.models.steps import ModelStep
+from fusetune.torch_compile.program import boxed
 
 BARE = (
     "mm", "addmm", "bmm", "baddbmm", "convolution", "scaled_dot_product", "linear", "matmul", "flash_attention",
@@ -31,8 +32,7 @@ def bare_calls(step: ModelStep) -> Callable[[], None]:
         def run_boxed(args: list[Any]) -> Any:
             return Keeping(gm).run(*args)
 
-        run_boxed._boxed_call = True  # type: ignore[attr-defined]
-        return run_boxed
+        return boxed(run_boxed)
 
     from torch._dynamo.backends.common import aot_autograd
 

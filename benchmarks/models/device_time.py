@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -17,17 +18,17 @@ ROUNDS = 50
 Replay = Callable[[], object]
 
 
-def captured(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
-    """One call as a graph. Raises RuntimeError if it cannot be captured."""
+def captured(call: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGraph:
+    """One call as a graph, with its memory in `pool`. Raises RuntimeError if it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, pool=pool):
         call()
     return graph
 
 
 def warmed(call: Callable[[], object]) -> None:
     """Calls until what comes in the background has come, on a stream of its own, as captures want it."""
-    stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(WARM_CALLS):
@@ -55,7 +56,7 @@ def middle(samples: Sequence[float]) -> tuple[float, float]:
 
 
 def _replayed_us(replay: Replay) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     replay()
     end.record()

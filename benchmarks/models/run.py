@@ -25,7 +25,7 @@ from benchmarks.models.device_time import ROUNDS, captured, middle, samples_us, 
 from benchmarks.models.modes import BESIDE, MODES, Made
 from benchmarks.models.split import Split, split
 from benchmarks.models.steps import ModelStep, exact, made
-from benchmarks.models.tuning import tune_all
+from benchmarks.models.tuning import AskedRegion, FolderSource, Key, tune_all, write_asked
 from fusetune.torch_compile.reporting import report_of
 
 
@@ -52,18 +52,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         model = MODELS[name]
         if given.tune_s > 0:
             _tune(model, setting, given)
-        rows.append(measured(model, setting, given.modes.split(","), given, until))
+        keep = partial(_keep, rows, given)
+        rows.append(measured(model, setting, given.modes.split(","), given, until, keep))
         _write(given.out, rows, given)
 
 
 def measured(
-    model: Model, setting: Setting, modes: Sequence[str], given: argparse.Namespace, until: float
+    model: Model,
+    setting: Setting,
+    modes: Sequence[str],
+    given: argparse.Namespace,
+    until: float,
+    keep: Callable[[dict[str, Any]], None] = lambda row: None,
 ) -> dict[str, Any]:
-    """One model in all modes. A mode that fails is told, and the others go on."""
+    """One model in all modes. A mode that fails is told, and the others go on. `keep` gets the row after every mode,
+    with the times of those so far: a run that is cut off has lost only what it was at."""
     step = made(model, setting, given.training)
-    wide = exact(made(model, setting, given.training))
+    wide = None if step.draws else exact(made(model, setting, given.training))
     facts: dict[str, dict[str, Any]] = {}
-    replays: dict[str, Callable[[], object]] = {}
+    row = {"model": model.name, "title": model.title, "training": given.training, "modes": facts}
+    capture = _Captures(setting.device)
+    replays: dict[str, Callable[[], object]] = {"bare": capture(bare_calls(step))}
     options: dict[str, Any] = {"least_bytes": 0} if given.tiny else {}
     rmse_of_eager: list[float] = []
     for name in modes:
@@ -74,29 +83,61 @@ def measured(
             torch._dynamo.reset()
             compiled = MODES[name](step.module, given.kernels, options if name.startswith(("fuse", "part")) else {})
             facts[name] = _facts(step, compiled, wide)
-            rmse_of_eager = rmse_of_eager or facts[name]["rmse"]
-            worst = _worst(facts[name].pop("rmse"), rmse_of_eager)
-            facts[name]["worst_rmse_to_eager"] = None if step.draws else worst
-            replays[name] = _replay(partial(step.of, compiled.run), setting.device)
+            rmse = facts[name].pop("rmse")
+            rmse_of_eager = rmse_of_eager or rmse
+            facts[name]["worst_rmse_to_eager"] = _worst(rmse, rmse_of_eager) if rmse else None
             print(f"{model.name} {name}: {json.dumps({k: v for k, v in facts[name].items() if k != 'regions'})[:600]}",
                   flush=True)  # fmt: skip
+            keep(row)
+            _note_asked(compiled, given.out)
+            replays[name] = capture(partial(step.of, compiled.run))
+            _time(replays, given.rounds, facts)
         except Exception as error:  # noqa: BLE001 (the others go on)
             traceback.print_exc()
-            facts[name] = {"error": f"{type(error).__name__}: {error}"[:500]}
-    bare = bare_calls(step)
-    replays["bare"] = _replay(bare, setting.device)
-    samples = samples_us(replays, given.rounds)
+            facts.setdefault(name, {})["error"] = f"{type(error).__name__}: {error}"[:500]
+        keep(row)
+    return row
+
+
+def _note_asked(compiled: Made, out: Path) -> None:
+    """Writes what had no kernel beside the results, for `benchmarks.models.prepare`."""
+    source: Any = compiled.backend.source if compiled.backend is not None else FolderSource()
+    asked: dict[Key, AskedRegion] = source.asked
+    if asked:
+        write_asked(out.with_suffix(".asked.json"), list(asked.values()))
+
+
+def _time(replays: Mapping[str, Callable[[], object]], rounds: int, facts: dict[str, dict[str, Any]]) -> None:
+    """Of every replay, all in turns, the last with those before: figures of one row are of the same rounds."""
+    samples = samples_us(replays, rounds)
     for name, taken in samples.items():
         us, iqr = middle(taken)
         above, above_iqr = middle([x - y for x, y in zip(taken, samples["bare"], strict=True)])
         facts.setdefault(name, {}).update(us=us, iqr_us=iqr, above_bare_us=above, above_bare_iqr_us=above_iqr)
-    return {
-        "model": model.name, "title": model.title, "training": given.training, "modes": facts,
-    }  # fmt: skip
 
 
-def _facts(step: ModelStep, compiled: Made, wide: Sequence[torch.Tensor]) -> dict[str, Any]:
-    """What one mode gives, needs and launches, after it has come to rest."""
+class _Captures:
+    """Graphs of one step each, in one pool of memory: nothing of a replay is read after it. Without a card: the calls
+    themselves."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._is_cuda = device.type == "cuda"
+        self._pool = torch.cuda.graph_pool_handle() if self._is_cuda else None
+
+    def __call__(self, call: Callable[[], object]) -> Callable[[], object]:
+        if not self._is_cuda:
+            return call
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        return captured(call, self._pool).replay
+
+
+def _keep(before: Sequence[Mapping[str, Any]], given: argparse.Namespace, row: Mapping[str, Any]) -> None:
+    _write(given.out, [*before, row], given)
+
+
+def _facts(step: ModelStep, compiled: Made, wide: Sequence[torch.Tensor] | None) -> dict[str, Any]:
+    """What one mode gives, needs and launches, after it has come to rest. Errors are worked out where `wide` is."""
     is_cuda = step.inputs[0].is_cuda
 
     def once() -> list[torch.Tensor]:
@@ -120,7 +161,7 @@ def _facts(step: ModelStep, compiled: Made, wide: Sequence[torch.Tensor]) -> dic
     found = once()
     if is_cuda:
         facts["peak_bytes"] = torch.cuda.max_memory_allocated() - before
-    facts["rmse"] = [_rmse(x, y) for x, y in zip(found, wide, strict=True)]
+    facts["rmse"] = [] if wide is None else [_rmse(x, y) for x, y in zip(found, wide, strict=True)]
     del found
     if is_cuda:
         facts |= _as_json(split(once))
@@ -142,17 +183,13 @@ def _as_json(found: Split) -> dict[str, Any]:
 def _host_us(once: Callable[[], object], calls: int = 5) -> float:
     """Of the host, to queue a step: the device is behind."""
     torch.cuda.synchronize()
-    torch.cuda._sleep(200_000_000)  # type: ignore[no-untyped-call]  # clocks, 0.1 s: a step is queued in less
+    torch.cuda._sleep(200_000_000)
     started = time.perf_counter()
     for _ in range(calls):
         once()
     spent = time.perf_counter() - started
     torch.cuda.synchronize()
     return 1e6 * spent / calls
-
-
-def _replay(call: Callable[[], object], device: torch.device) -> Callable[[], object]:
-    return captured(call).replay if device.type == "cuda" else call
 
 
 def _wait(is_cuda: bool) -> None:
@@ -171,7 +208,6 @@ def _worst(found: Sequence[float], eager: Sequence[float]) -> float:
 
 def _tune(model: Model, setting: Setting, given: argparse.Namespace) -> None:
     from benchmarks.models.asked import asked_by
-    from benchmarks.models.tuning import FolderSource
 
     have = FolderSource(given.kernels).kernels
     engines = sorted({BESIDE.get(mode, "inductor") for mode in given.modes.split(",") if mode.startswith("fusetune")})

@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.child:
         print("RESULT " + json.dumps(_first(given, given.child)), flush=True)
         return
+    given.out.parent.mkdir(parents=True, exist_ok=True)
     rows: list[dict[str, Any]] = []
     for model in given.models.split(","):
         for mode in given.modes.split(","):
@@ -60,8 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     found = _in_a_process(given, model, mode, caches)
                     rows.append({"model": model, "mode": mode, "turn": turn, **found})
                     print(json.dumps(rows[-1]), flush=True)
-    given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(json.dumps(rows, indent=1))
+                    given.out.write_text(json.dumps(rows, indent=1))
 
 
 def _in_a_process(given: argparse.Namespace, model: str, mode: str, caches: str) -> dict[str, Any]:

@@ -103,8 +103,8 @@ class FolderSource:
 
 
 def tune_all(asked: Sequence[AskedRegion], folder: Path, budget_s: float) -> list[str]:
-    """Searches for the kernels of what was asked, the heaviest first, each for its share of the seconds. Returns a line
-    for each: how it went. What fails is told there, and the others go on."""
+    """Searches for the kernels of what was asked, the heaviest first, each for its share of the seconds; none is begun
+    once they are over. Returns a line for each: how it went. What fails is told there, and the others go on."""
     target = find_device(None)
     if not isinstance(target, Attached):
         return [f"nothing was tuned: {target.why}"]
@@ -112,6 +112,9 @@ def tune_all(asked: Sequence[AskedRegion], folder: Path, budget_s: float) -> lis
     with closing(target.device):
         left, weights = budget_s, sum(one.weight for one in asked)
         for one in sorted(asked, key=lambda one: (-one.weight, one.key)):
+            if left <= 0:
+                lines.append(f"{one.name}: no time was left")
+                continue
             seconds = max(LEAST_S, left * one.weight / max(weights, 1.0))
             weights -= one.weight
             started = time.monotonic()

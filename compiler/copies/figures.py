@@ -21,10 +21,6 @@ class Coalescing:
     nbytes: int
 
     @property
-    def least_sectors(self) -> int:
-        return -(-self.nbytes // SECTOR_BYTES)
-
-    @property
     def sectors_per_request(self) -> float:
         return self.sectors / self.requests
 

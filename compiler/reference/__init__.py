@@ -28,7 +28,6 @@ __all__ = [
     "Values",
     "Walk",
     "evaluate",
-    "evaluate_rows",
     "fp8_bits",
     "fp8_values",
     "round_to",
@@ -45,12 +44,3 @@ def evaluate(fusion: Fusion, inputs: Sequence[Array], xp: Any, *, rounds: bool =
     """
     walk = Walk(fusion, inputs, xp, Values(xp, rounds=rounds))
     return tuple(walk.box(name, whole(fusion.value(name).shape)) for name in fusion.outputs)
-
-
-def evaluate_rows(fusion: Fusion, inputs: Sequence[Array], xp: Any, *, output: int, start: int, stop: int) -> Array:
-    """Rows `start` up to `stop` of output number `output`, as `evaluate` gives them, without computing the others.
-
-    Works back from the rows that are wanted: an operand is asked for the part of it that they need, so that no more
-    than that is held at any time. A result without dimensions is one row.
-    """
-    return Walk(fusion, inputs, xp, Values(xp)).rows(output, start, stop)

@@ -79,7 +79,13 @@ class Values:
     def cast(self, x: Array, source: DType, target: DType) -> Array:
         found = operators.cast(x, source, target, self.xp)
         is_made = self.rounds and target.is_float and source is not target
-        return round_to(found, target, self.xp) if is_made else found
+        return self.converted(found, source, target) if is_made else found
+
+    def converted(self, x: Array, source: DType, target: DType) -> Array:
+        """Numbers (f64) of one type as another float type stores them, still in f64. Those of shorter floats are
+        numbers of f32, of which the processor's own conversions are the roundings."""
+        is_single = source.is_float and source is not DType.F64
+        return (rounded if is_single else round_to)(x, target, self.xp)
 
     def pointwise(self, op: Op, operands: Sequence[Array | Number], dtype: DType) -> Array:
         like = next(x for x in reversed(operands) if not isinstance(x, Number))

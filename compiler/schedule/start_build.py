@@ -90,7 +90,7 @@ class StartBuild:
     def scheduled(self) -> ScheduledFusion:
         """The unscheduled form."""
         sf = ScheduledFusion(self.fusion, tuple(self.tensors.values()), tuple(self.ops))
-        if self.space.crossed:
+        if self.space.crossed and not self.space.is_chained:
             sf = with_axes_of_the_space(sf, self.space)
         return read_apart(sf, self.dims)
 
@@ -141,7 +141,9 @@ class StartBuild:
             case Part.KEPT:
                 return self.space.kept
             case Part.ACROSS:
-                return self.space.beside(self.space.crossed)
+                return self.space.left_across
+            case Part.COLUMN if self.space.is_chained:
+                return self.space.kept
             case _:
                 return tuple(range(len(self.space.shape)))
 

@@ -59,7 +59,8 @@ def fold_needs(fusion: Fusion, space: KernelSpace, op: Op, request: Request) -> 
     operand, view = op.tensor_inputs[0], tuple(index)
     if is_column and space.count and (groups := groups_of(fusion, op)) is not None:
         operand, view = groups.source, reshaped(fusion.value(groups.source).shape, source, view)
-    return (Request(narrowest(fusion, op, operand), view, Part.FULL, request.within),)
+    part = Part.KEPT if is_column and space.is_chained else Part.FULL
+    return (Request(narrowest(fusion, op, operand), view, part, request.within),)
 
 
 def _contracted(op: Op, request: Request, k: View) -> tuple[Request, ...]:

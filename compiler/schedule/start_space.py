@@ -28,6 +28,8 @@ class KernelSpace:
     `shape`: of the full space; `folded`: its dimensions that reductions fold, ascending. Where outputs are stored in
     `parts`, the space is that of one part: they follow one another along dimension `part_dim`.
     `crossed`: other dimensions, which the reductions `columns` fold; `across`: values that are computed from those.
+    `is_chained`: they fold what the first reductions leave, so that neither they nor what comes of them has any of the
+    dimensions that those fold.
     `count`: of the first two dimensions together, groups of rows, only so many places are there; 0 where all are.
     """
 
@@ -38,6 +40,7 @@ class KernelSpace:
     crossed: tuple[int, ...] = ()
     columns: frozenset[str] = frozenset()
     across: frozenset[str] = frozenset()
+    is_chained: bool = False
     count: int = 0
 
     @property
@@ -54,6 +57,11 @@ class KernelSpace:
     def kept(self) -> tuple[int, ...]:
         """Dimensions that the results of reductions have."""
         return self.beside(self.folded)
+
+    @property
+    def left_across(self) -> tuple[int, ...]:
+        """Dimensions that the results of the reductions `columns` have."""
+        return self.beside((*self.crossed, *self.folded) if self.is_chained else self.crossed)
 
     def beside(self, dims: tuple[int, ...]) -> tuple[int, ...]:
         """All dimensions but these."""
@@ -115,15 +123,38 @@ def space_of(fusion: Fusion) -> KernelSpace:
 
 def _contracted(fusion: Fusion, op: Op) -> KernelSpace:
     """The space of a contraction: the dimensions of its result, in the order of the first output that has as many
-    elements, and the one that it sums along. Raises Unsupported."""
+    elements, and the one that it sums along. Reductions may fold some of the others, all the same. Raises
+    Unsupported."""
     elems = fusion.value(op.output).elems
     anchor = next((name for name in fusion.outputs if fusion.value(name).elems == elems), op.output)
     aligned = _aligned(fusion, anchor)
     shape = _cut(fusion, anchor, aligned)
-    space = KernelSpace((*shape, fusion.value(op.tensor_inputs[0]).shape[-1]), (len(shape),))
+    summed, columns = fusion.value(op.tensor_inputs[0]).shape[-1], _behind(fusion, shape, op, aligned)
+    space = KernelSpace(
+        (*shape, summed),
+        (len(shape),),
+        crossed=next(iter(columns.values()), ()),
+        columns=frozenset(columns),
+        across=_from(fusion, frozenset(columns)),
+        is_chained=True,
+    )
     for name in fusion.outputs:
         _refuse_unplaced(fusion, space, name, aligned)
     return space
+
+
+def _behind(fusion: Fusion, shape: tuple[int, ...], product: Op, aligned: frozenset[str]) -> dict[str, tuple[int, ...]]:
+    """The reductions of what a contraction leaves, each with the dimensions of `shape` that it folds, the same for all;
+    none where they differ, or fold all that there is."""
+    behind, needed = _from(fusion, frozenset({product.output})), _needed(fusion)
+    found: dict[str, tuple[int, ...]] = {}
+    for op in fusion.ops:
+        if op.kind in FOLDS and op.output in needed and op.tensor_inputs[0] in behind and folded_dims(fusion, op):
+            operand = op.tensor_inputs[0]
+            if operand not in aligned:
+                return {}
+            found[op.output] = _places(fusion.value(operand).shape, folded_dims(fusion, op), shape)
+    return found if len(set(found.values())) == 1 and len(next(iter(found.values()))) < len(shape) else {}
 
 
 def _needed(fusion: Fusion) -> set[str]:
@@ -257,7 +288,7 @@ def _with_kept(shape: tuple[int, ...], folded: tuple[int, ...]) -> KernelSpace:
 def _refuse_unplaced(fusion: Fusion, space: KernelSpace, name: str, aligned: frozenset[str]) -> None:
     """Raises Unsupported for an output that neither the full space nor the kept dimensions hold in their order."""
     shape = fusion.value(name).shape
-    dims = space.beside(space.crossed) if name in space.across else space.kept
+    dims = space.left_across if name in space.across else space.kept
     kept = space.extents(dims)
     if space.folded and prod(shape) == space.elems(dims):
         return
@@ -288,7 +319,7 @@ def is_reduced(fusion: Fusion, space: KernelSpace, name: str) -> bool:
 def output_dims(fusion: Fusion, space: KernelSpace, name: str) -> tuple[int, ...]:
     """The dimensions of the space that an output has."""
     if name in space.across:
-        return space.beside(space.crossed)
+        return space.left_across
     return space.kept if is_reduced(fusion, space, name) else tuple(range(len(space.shape)))
 
 

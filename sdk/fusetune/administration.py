@@ -11,7 +11,7 @@ from urllib.parse import quote
 from fusetune.errors import InvalidPack, InvalidRequest, ServerBroken
 from fusetune.pack import check_out
 from fusetune.query import FusionLike, read_fusion_like
-from fusetune.transport import PAGE, Transport
+from fusetune.transport import Transport
 from fusetune.whole import written_whole
 from fusetune.wire import fingerprint
 from fusetune.wire.fusion import show
@@ -53,15 +53,7 @@ class Administration:
     ) -> Iterator[AuditEntry]:
         """Who did what to what, the newest first; only entries with these words, if given."""
         words = {"actor": actor, "action": action, "subject": subject}
-        params: dict[str, str | int] = {"limit": PAGE} | {
-            name: word for name, word in words.items() if word is not None
-        }
-        while True:
-            page = self._transport.get("/audit", AuditEntries, params)
-            yield from page.items
-            if page.next is None:
-                return
-            params["before"] = page.next
+        return self._transport.pages("/audit", AuditEntries, words, following="before")
 
     def export_pack(
         self,

@@ -12,7 +12,7 @@ from fusetune.fusion import Tensor
 from fusetune.wire.binding import Align, Binding, InputBinding
 from fusetune.wire.bound import Bound, apply_binding
 from fusetune.wire.extent import Extent
-from fusetune.wire.fusion import Fusion, Input, show
+from fusetune.wire.fusion import DTypeName, Fusion, Input, show
 from fusetune.wire.infer import checked_types, strides_are_dense
 from fusetune.wire.parse import parse_binding
 from fusetune.wire.problems import InvalidDocument, Problem
@@ -43,7 +43,7 @@ class TensorLike(Protocol):
 BindingLike = Binding | Mapping[str, Any] | str | bytes
 """A Binding, its document (decoded or as JSON text), or just the sizes: `{"M": 8192}`."""
 
-DTYPE_OF = {
+DTYPE_OF: Mapping[str, DTypeName] = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16",
     "float8_e4m3fn": "f8e4m3", "float8_e5m2": "f8e5m2",
     "int64": "i64", "int32": "i32", "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool",

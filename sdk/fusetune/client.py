@@ -24,7 +24,7 @@ from fusetune.errors import (
     TuningFailed,
 )
 from fusetune.kernel import EmptyKernel, Kernel
-from fusetune.progress import StatusLine
+from fusetune.progress import told_to
 from fusetune.query import (
     AcceptLike,
     EnoughLike,
@@ -41,7 +41,7 @@ from fusetune.query import (
 from fusetune.shelf import Shelf
 from fusetune.signing import Trust, TrustLike
 from fusetune.store import Store
-from fusetune.transport import PAGE, Transport
+from fusetune.transport import Transport
 from fusetune.waiting import Deadline, Follower, Pace, Progress
 from fusetune.wire import fingerprint
 from fusetune.wire.binding import Binding
@@ -230,13 +230,7 @@ class Client(Administration):
 
     def trials(self, tuning_id: str, *, state: TrialStateName | None = None) -> Iterator[TrialView]:
         """What happened to each candidate of a tuning, in order; only those in `state`, if given."""
-        params: dict[str, str | int] = {"limit": PAGE} | ({} if state is None else {"state": state})
-        while True:
-            page = self._transport.get(f"{_tuning_path(tuning_id)}/trials", Trials, params)
-            yield from page.items
-            if page.next is None:
-                return
-            params["after"] = page.next
+        return self._transport.pages(f"{_tuning_path(tuning_id)}/trials", Trials, {"state": state})
 
     def kernel(
         self,
@@ -275,15 +269,8 @@ class Client(Administration):
 
     def tunings(self, fusion: FusionLike | None = None) -> Iterator[TuningView]:
         """All tunings, the newest first; only those of `fusion`, if given."""
-        params: dict[str, str | int] = {"limit": PAGE}
-        if fusion is not None:
-            params["fingerprint"] = fingerprint(read_fusion_like(fusion))
-        while True:
-            page = self._transport.get("/tunings", Tunings, params)
-            yield from page.items
-            if page.next is None:
-                return
-            params["after"] = page.next
+        asked = None if fusion is None else fingerprint(read_fusion_like(fusion))
+        return self._transport.pages("/tunings", Tunings, {"fingerprint": asked})
 
     def space(
         self,
@@ -349,19 +336,15 @@ class Client(Administration):
         is_old: bool = False,
     ) -> KernelView:
         """The kernel that the tuning comes to, or its first. Raises ServiceError."""
-        line = StatusLine() if progress is True else None
-        tell = line if line is not None else progress if callable(progress) else None
-        follower = Follower(self._transport, view, deadline, tell, self._pace, want)
-        try:
-            view = follower.run()
-        except BaseException as error:
-            if follower.view.state in ACTIVE:
-                again = f"Client.wait({view.id!r}) gets its kernel, Client.cancel({view.id!r}) stops it."
-                error.add_note(f"fusetune: tuning {view.id} goes on in the service. {again}")
-            raise
-        finally:
-            if line is not None:
-                line.close()
+        with told_to(progress) as tell:
+            follower = Follower(self._transport, view, deadline, tell, self._pace, want)
+            try:
+                view = follower.run()
+            except BaseException as error:
+                if follower.view.state in ACTIVE:
+                    again = f"Client.wait({view.id!r}) gets its kernel, Client.cancel({view.id!r}) stops it."
+                    error.add_note(f"fusetune: tuning {view.id} goes on in the service. {again}")
+                raise
         return self._result(view, accept, is_old)
 
     def _result(self, view: TuningView, accept: Accept, is_old: bool = False) -> KernelView:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
+from fusetune.waiting import Progress
 from fusetune.wire.service import ACTIVE, TuningView
 
 
@@ -36,6 +39,19 @@ class StatusLine:
             self._stream.write("\n")
             self._stream.flush()
         self._width = 0
+
+
+@contextmanager
+def told_to(progress: Progress | bool | None) -> Iterator[Progress | None]:
+    """Who is told every state of a tuning: `progress` itself, or for True a line, which ends with what is done here."""
+    if progress is not True:
+        yield progress or None
+        return
+    line = StatusLine()
+    try:
+        yield line
+    finally:
+        line.close()
 
 
 def status_text(view: TuningView) -> str:

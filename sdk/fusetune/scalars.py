@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import SupportsFloat, SupportsIndex, cast
+from typing import Any, SupportsFloat, SupportsIndex, cast
 
 from fusetune.errors import WrongArguments
 from fusetune.wire.artifact import ScalarSpec
@@ -56,7 +56,7 @@ def _item(where: str, tensor: object) -> object:
     if device != "cpu":
         fix = "Read it once with .item(), or make it an input of the fusion, without dimensions."
         raise WrongArguments(where, f"a tensor on {device}", "a number in the host's memory", fix)
-    return cast(object, tensor.item())  # type: ignore[attr-defined]
+    return cast(Any, tensor).item()
 
 
 def _kind(given: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
 
@@ -102,8 +103,9 @@ class Runner:
         launcher = self._launchers.get(index)
         if launcher is None or index != _current_index():
             return self._of_known_elsewhere(inputs)
+        result: torch.Tensor | tuple[torch.Tensor, ...]
         if len(self._made) == 1:
-            result: Any = _new(*self._made[0])
+            result = _new(*self._made[0])
             pointers = (*[x.data_ptr() for x in inputs], result.data_ptr())
         else:
             result = tuple([_new(*one) for one in self._made])
@@ -111,11 +113,11 @@ class Runner:
         stream = _stream_of(index)
         if self.artifact.scratch:
             self._launch_with_scratch(launcher, pointers, inputs[0].device)
-            return result  # type: ignore[no-any-return]
+            return result
         # Torch keeps the context current of the device that is its current one.
         if not launcher.launch_again(pointers, stream):
             launcher.launch(pointers, stream)
-        return result  # type: ignore[no-any-return]  # torch gives no type to what is allocated
+        return result
 
     def _of_known_elsewhere(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor | tuple[torch.Tensor, ...]:
         """The same on a device that is not torch's current one."""
@@ -221,13 +223,12 @@ _current_index: Callable[[], int] = getattr(torch._C, "_cuda_getDevice", lambda:
 
 
 def _found_new() -> Callable[..., torch.Tensor]:
-    try:
+    with suppress(ImportError):
         from torch._C._dynamo import guards
-    except ImportError:
-        guards = None  # type: ignore[assignment]
-    found: Callable[..., torch.Tensor] | None = getattr(guards, "_empty_strided_cuda", None)
-    if found is not None:
-        return found
+
+        found: Callable[..., torch.Tensor] | None = getattr(guards, "_empty_strided_cuda", None)
+        if found is not None:
+            return found
     return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
 

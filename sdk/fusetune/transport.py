@@ -9,7 +9,7 @@ import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import httpx2
 import pydantic
@@ -25,7 +25,7 @@ from fusetune.errors import (
 )
 from fusetune.wire.fusion import show
 from fusetune.wire.problems import Problem
-from fusetune.wire.service import API_VERSION, Health, ProblemDetails
+from fusetune.wire.service import API_VERSION, AuditEntries, Health, ProblemDetails, Trials, Tunings
 
 HttpTransport = httpx2.BaseTransport
 """What a test puts in the place of the network: see `httpx2.MockTransport`."""
@@ -86,6 +86,28 @@ class Transport:
         """GET `/v1` + `path`, which answers 200. Raises ServiceError."""
         response = self.send("GET", path, params=params, timeout_s=timeout_s)
         return self.read(response, model)
+
+    def pages(
+        self,
+        path: str,
+        model: type[Tunings] | type[Trials] | type[AuditEntries],
+        asked: Mapping[str, str | None],
+        following: str = "after",
+    ) -> Iterator[Any]:
+        """The items of a list, page after page; a word of `asked` that is None asks for nothing. Raises ServiceError.
+
+        `following`: the name under which a page's `next` asks for the page behind it.
+        """
+        params: dict[str, str | int] = {
+            "limit": PAGE,
+            **{name: word for name, word in asked.items() if word is not None},
+        }
+        while True:
+            page = self.get(path, model, params)
+            yield from page.items
+            if page.next is None:
+                return
+            params[following] = page.next
 
     def send(
         self,

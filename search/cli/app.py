@@ -6,6 +6,7 @@ import typer
 
 from search.cli.measure import measure
 from search.cli.prepare import prepare
+from search.cli.rank import rank
 from search.cli.space import space
 from search.cli.trace import trace
 from search.cli.tune import tune
@@ -19,3 +20,4 @@ app = typer.Typer(
 )
 for command in (tune, space, trace, prepare, measure, watch):
     app.command()(command)
+app.add_typer(rank, name="rank")

@@ -11,10 +11,12 @@ import typer
 from compiler.errors import InvalidFusion, UnknownArch, UnknownCard, Unsupported
 from compiler.faults import UsageFault, reporting, say
 from fusetune.wire.problems import InvalidDocument
+from search.cost.ranker import RankerError
 from search.measure.device import DeviceLost
 from search.tuning.journal import JournalError
 from search.tuning.prepared import PreparedError
 from search.tuning.results import ResultsError
+from search.tuning.timed import TimedError
 
 __all__ = ["BROKEN", "UsageFault", "reports_faults"]
 
@@ -34,6 +36,8 @@ _FAULTS = (
     JournalError,
     PreparedError,
     ResultsError,
+    RankerError,
+    TimedError,
 )
 
 

@@ -27,4 +27,10 @@ CardOrAttached = Annotated[
 ]
 Case = Annotated[str | None, typer.Option("--case", help="Case of a suite file.", metavar="ID")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random choice.", min=0, max=2**32 - 1)]
+RankerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ranker", help="What was learnt of the card (`rank fit`): candidates are ordered by it.", metavar="FILE"
+    ),
+]
 BudgetSeconds = Annotated[float, typer.Option("--budget-s", help="Seconds, set-up included.", min=0, max=MAX_BUDGET_S)]

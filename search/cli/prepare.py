@@ -15,7 +15,8 @@ from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from search.cli.faults import UsageFault, reports_faults
 from search.cli.load import Named, load_many, sizes_of
-from search.cli.options import Bind, CardName, Seed
+from search.cli.options import Bind, CardName, RankerFile, Seed
+from search.cli.rank import learnt_of
 from search.cli.report import describe_prepared
 from search.cost.predicting import refiner
 from search.cost.roofline import floor_us
@@ -45,10 +46,12 @@ def prepare(
     bind: Bind = None,
     per_fusion: Annotated[int, typer.Option("--per-fusion", help="Kernels to compile a fusion.", min=1)] = 160,
     seed: Seed = 0,
+    ranker: RankerFile = None,
 ) -> None:
     """Compile the most promising kernels of each fusion, for `measure` to time where the GPU is."""
     console = Console(highlight=False, soft_wrap=True)
     chosen = card_or_default(card)
+    learnt = learnt_of(chosen, ranker)
     named = load_many(fusions, sizes_of(bind or []))
     bound: list[tuple[Named, Fusion]] = []
     for one in named:  # all of them before the first compile: a fault of the last must not cost the work on the others
@@ -63,7 +66,7 @@ def prepare(
         for one, fusion in bound:
             try:
                 refuse_undecidable(fusion)
-                plan = Plan.of(fusion, chosen)
+                plan = Plan.of(fusion, chosen).ranked_by(learnt)
                 found = prepare_one(one, plan, chosen, pool, drafting, out / one.name, per_fusion, seed)
             except Unsupported as error:
                 console.print(f"{one.name}: skipped. {error}", markup=False)

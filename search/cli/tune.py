@@ -22,8 +22,10 @@ from search.cli.options import (
     CardOrAttached,
     Case,
     FusionFile,
+    RankerFile,
     Seed,
 )
+from search.cli.rank import learnt_of
 from search.cli.report import describe_outcome, timeline_table
 from search.cost.roofline import floor_us
 from search.measure.device import TIMING_POLICY
@@ -66,6 +68,7 @@ def tune(
         Path | None,
         typer.Option(help="Folder of results of earlier tunings, whose best points are tried first.", metavar="DIR"),
     ] = None,
+    ranker: RankerFile = None,
     timeline: Annotated[bool, typer.Option("--timeline", help="Show at the end what took how long.")] = False,
     gpus: Annotated[str, typer.Option(help="GPUs of one kind that measure: a number, or `all`.", metavar="N")] = "1",
 ) -> None:
@@ -86,7 +89,7 @@ def tune(
     console = Console(highlight=False, soft_wrap=True)
     target = find_device(card)
     with times.span(SearchStage.SPACES):
-        plan = Plan.of(plan_fusion, target.card)
+        plan = Plan.of(plan_fusion, target.card).ranked_by(learnt_of(target.card, ranker))
     match target:
         case Detached():
             without_gpu = import_module("search.cli.without_gpu")  # loads the emulator

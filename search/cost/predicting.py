@@ -40,8 +40,8 @@ from search.tuning.candidates.draft import Predict
 
 
 def predictor(card: Card) -> Predict:
-    """Predicted microseconds of one launch on `card`; those of several add up."""
-    return lambda launch: predict_launch(card, launch).total_us
+    """Predictions of one launch on `card`; those of several add up."""
+    return lambda launch: predict_launch(card, launch)
 
 
 def refiner(card: Card) -> Refine:

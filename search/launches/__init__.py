@@ -15,6 +15,7 @@ from search.launches.short_runs import runs_last
 from search.launches.split_factors import merging_helps, split_factors
 from search.launches.split_products import product_factors, split_products
 from search.launches.split_reductions import split_reductions
+from search.launches.tile_sums import in_tiles, tile_widths
 
 __all__ = [
     "Allowance",
@@ -26,6 +27,7 @@ __all__ = [
     "cut_at",
     "group_counts",
     "in_groups",
+    "in_tiles",
     "merged_dims",
     "merging_helps",
     "nested_folds",
@@ -39,4 +41,5 @@ __all__ = [
     "split_factors",
     "split_products",
     "split_reductions",
+    "tile_widths",
 ]

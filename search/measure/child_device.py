@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -77,7 +76,8 @@ class Backend(Protocol):
     """What runs in the child; it adds what it spends its time on to `spans`.
 
     `measure` raises KernelError for a kernel that cannot run, ContextPoisoned for good. `baseline` raises the latter
-    too, and puts every other reason why there is no time into its answer.
+    too, and puts every other reason why there is no time into its answer. `idle` does a piece of work that a later
+    request may need, and says whether there is more.
     """
 
     @property
@@ -91,17 +91,27 @@ class Backend(Protocol):
 
     def facts(self) -> CardFacts: ...
 
+    def idle(self) -> bool: ...
 
-def handler_of(backend: Backend) -> Callable[[Any], Any]:
+
+@dataclass(frozen=True, slots=True)
+class DeviceHandler:
     """The child's handler: requests to calls of the backend, what kernels raise to results."""
 
-    def handle(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Answered | LastReply:
-        value = answer(request)
-        answered = Answered(value.value if isinstance(value, LastReply) else value, tuple(backend.spans))
-        backend.spans.clear()
+    backend: Backend
+
+    def __call__(self, request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Answered | LastReply:
+        value, spans = self._answer(request), self.backend.spans
+        answered = Answered(value.value if isinstance(value, LastReply) else value, tuple(spans))
+        spans.clear()
         return LastReply(answered) if isinstance(value, LastReply) else answered
 
-    def answer(request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Any:
+    def idle(self) -> bool:
+        """See `compiler.child`."""
+        return self.backend.idle()
+
+    def _answer(self, request: OpenFusion | MeasureKernel | TimeBaseline | ReadFacts) -> Any:
+        backend = self.backend
         match request:
             case OpenFusion(fusion):
                 with taken(SearchStage.INPUTS, backend.spans):
@@ -115,7 +125,10 @@ def handler_of(backend: Backend) -> Callable[[Any], Any]:
                 with taken(SearchStage.BASELINE, backend.spans):
                     return _baseline(backend, name)
 
-    return handle
+
+def handler_of(backend: Backend) -> DeviceHandler:
+    """What a child's target returns."""
+    return DeviceHandler(backend)
 
 
 def _measure(backend: Backend, artifact: KernelArtifact, effort: Effort) -> MeasureResult | LastReply:

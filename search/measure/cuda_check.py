@@ -12,7 +12,7 @@ from search.proof.verify.arrays import Array, TorchArrays
 from search.proof.verify.compare import changed_holes, compare, differing, elements, first_fault, poisoned_holes
 from search.proof.verify.decided import best_shares
 from search.proof.verify.expected import Expected, expect, widened
-from search.proof.verify.inputs import RANDOM, make_inputs
+from search.proof.verify.inputs import RANDOM, input_sets, make_inputs
 from search.proof.verify.scalars import in_set, numbers_in
 from search.proof.verify.zones import POISONS, buffer, disturbed_bytes, fill_guards, lay_out, poison
 
@@ -49,9 +49,16 @@ class _Case:
     expected: tuple[Expected, ...]
     numbers: tuple[int | float, ...]
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        ends = (end for one in self.expected for end in (one.lower, *([] if one.upper is one.lower else [one.upper])))
+        return sum(int(array.numel() * array.element_size()) for array in (*self.storages, *ends))
+
 
 class CheckBench:
-    """The memory in which kernels of one fusion are checked. The `random` set stays, the others come and go."""
+    """The memory in which kernels of one fusion are checked. The `random` set stays; the others stay as far as there is
+    room for them (`keep_within`), and may be made ahead (`prepare`), or else come and go."""
 
     def __init__(self, fusion: Fusion, arrays: TorchArrays) -> None:
         self._fusion = fusion
@@ -64,6 +71,8 @@ class CheckBench:
         self._memory = arrays.xp.empty(self._zones.total_bytes, dtype=arrays.xp.uint8, device=arrays.device)
         self._random = self._case(RANDOM)
         self._loaded: _Case | None = None
+        self._kept: dict[str, _Case] = {}
+        self._room_bytes = 0
         self.decided = best_shares(
             fusion, arrays, lambda name: (self._random if name == RANDOM else self._case(name)).expected
         )
@@ -76,7 +85,7 @@ class CheckBench:
 
     def check(self, launcher: Launchable, set_name: str) -> CardVerdict:
         """Runs the kernel twice. Raises KernelError as the launcher does, and torch's RuntimeError on a CUDA error."""
-        case = self._random if set_name == RANDOM else self._case(set_name)
+        case = self._known(set_name)
         self._load(case)
         arrays, outputs = self._arrays, range(len(case.expected))
         first: list[Array] = []
@@ -127,6 +136,38 @@ class CheckBench:
             if found is not None:
                 return f"{RANDOM} inputs: output {output}: {found}"
         return ""
+
+    def keep_within(self, nbytes: int) -> None:
+        """Input sets but the `random` one are kept in so much memory, from now on; 0 gives back what they have."""
+        self._room_bytes = nbytes
+        if not self._has_room(0):
+            self._kept.clear()
+            self._loaded = None
+
+    @property
+    def kept_bytes(self) -> int:
+        """What input sets take that are kept beside the `random` one."""
+        return len(self._kept) * self._random.nbytes
+
+    def prepare(self) -> bool:
+        """Makes one of the input sets that are not there yet, if there is room for it; whether it did."""
+        missing = next((name for name in input_sets(self._fusion) if name != RANDOM and name not in self._kept), None)
+        if missing is None or not self._has_room(1):
+            return False
+        self._known(missing)
+        return True
+
+    def _has_room(self, more: int) -> bool:
+        """For so many sets beside those that are kept: all take as much."""
+        return self.kept_bytes + more * self._random.nbytes <= self._room_bytes
+
+    def _known(self, set_name: str) -> _Case:
+        if set_name == RANDOM:
+            return self._random
+        case = self._kept.get(set_name) or self._case(set_name)
+        if set_name not in self._kept and self._has_room(1):
+            self._kept[set_name] = case
+        return case
 
     def _case(self, set_name: str) -> _Case:
         fusion = in_set(self._fusion, set_name)

@@ -7,6 +7,7 @@ import hashlib
 import math
 import statistics
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +34,12 @@ from search.tuning.trial import TrialState
 
 KERNELS_KEPT = 8
 """Checked and captured kernels that stay ready: a round over the leaders does not capture them again."""
+
+KEPT_SHARE = 0.5
+"""Of the memory that is left, what input sets and their references may have, so that they are made once."""
+
+_LONGEST_IDLE_S = 1.5
+"""Sets that take longer to make are made when they are asked for: a kernel that comes meanwhile has to wait."""
 
 SAMPLE_MS = {Effort.SCREEN: 10.0, Effort.LEADER: 25.0, Effort.ALL_SETS: 10.0}
 
@@ -74,6 +81,7 @@ class CudaBackend:
         self._fusion: Fusion | None = None
         self._bench: CheckBench | None = None
         self._sets: RotatingSets | None = None
+        self._makes_ahead = False
 
     def facts(self) -> CardFacts:
         return self._facts
@@ -85,11 +93,31 @@ class CudaBackend:
         self._best.forget()
         self._bench = self._sets = None
         self._torch.cuda.empty_cache()
+        begun = time.monotonic()
         self._bench = CheckBench(fusion, self._arrays)
         self._torch.cuda.empty_cache()  # the reference's temporaries, so that the buffers find room
         self._sets = RotatingSets(fusion, self._bench.random_storages, self._facts.l2_bytes, self._arrays)
         self._torch.cuda.synchronize()
+        self._makes_ahead = time.monotonic() - begun < _LONGEST_IDLE_S
+        self._bench.keep_within(int(KEPT_SHARE * self._free_bytes))
         self._fusion = fusion
+
+    def idle(self) -> bool:
+        """Makes an input set ahead: the first kernel that is served has to be right on all of them."""
+        if self._bench is None or self._fusion is None or not self._makes_ahead:
+            return False
+        self._makes_ahead = False  # where it raises
+        with taken(SearchStage.INPUTS, self.spans):
+            made = self._bench.prepare()
+            self._torch.cuda.synchronize()
+        if not made:
+            self.spans.pop()
+        self._makes_ahead = made and self.spans[-1].wall_s < _LONGEST_IDLE_S
+        return self._makes_ahead
+
+    @property
+    def _free_bytes(self) -> int:
+        return int(self._torch.cuda.mem_get_info()[0])
 
     def _load_torch(self) -> None:
         """Once: what the card says of itself is told before, since a search can begin with that."""
@@ -113,12 +141,15 @@ class CudaBackend:
         try:
             return self._measure(artifact, effort, self._fusion)
         except self._torch.OutOfMemoryError as error:
-            self._drop_kernels(keep=0)
-            self._torch.cuda.empty_cache()
-            return MeasureResult(TrialState.UNSUPPORTED, f"the GPU's memory does not suffice: {_first_line(error)}")
+            why = _first_line(error)
         except (RuntimeError, LaunchFailed):  # torch raises RuntimeError for every CUDA error
             self._fail_if_poisoned()
             raise
+        # What the error held is free from here on.
+        self._drop_kernels(keep=0)
+        if self._forget_sets():
+            return self.measure(artifact, effort)
+        return MeasureResult(TrialState.UNSUPPORTED, f"the GPU's memory does not suffice: {why}")
 
     def baseline(self, name: str) -> Baseline:
         """Raises ContextPoisoned where torch fails: a capture that broke off leaves the allocator in no known state."""
@@ -136,6 +167,8 @@ class CudaBackend:
     def _baseline(self, name: str, form: EagerForm, fusion: Fusion) -> Baseline:
         assert self._bench is not None
         assert self._sets is not None
+        if self._bench.kept_bytes > self._free_bytes:  # the eager form makes tensors of its own
+            self._forget_sets()
         self._sets.restore()
         if fault := self._bench.fault_of(form(self._sets.inputs[0]), allowances(fusion)):
             return Baseline(name, None, f"the {name} form is wrong: {fault}")
@@ -234,6 +267,15 @@ class CudaBackend:
                 del self._kernels[key]
                 ready.close()
 
+    def _forget_sets(self) -> bool:
+        """Gives back all memory that is kept for speed alone, for good; whether input sets had any."""
+        assert self._bench is not None
+        had = self._bench.kept_bytes > 0
+        self._makes_ahead = False
+        self._bench.keep_within(0)
+        self._torch.cuda.empty_cache()
+        return had
+
     def _fail_if_poisoned(self) -> None:
         try:
             self._torch.cuda.synchronize()
@@ -244,7 +286,7 @@ class CudaBackend:
 def _import_torch() -> None:
     """In a thread, while nobody has asked for more than facts yet; what it raises is met again by who needs torch."""
     with contextlib.suppress(Exception):
-        import torch  # noqa: F401
+        import torch  # noqa: F401 (so that it is there when it is asked for)
 
 
 def _key(artifact: KernelArtifact) -> str:

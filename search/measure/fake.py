@@ -101,6 +101,9 @@ class FakeBackend:
     def facts(self) -> CardFacts:
         return self._facts
 
+    def idle(self) -> bool:
+        return False
+
     def measure(self, artifact: KernelArtifact, effort: Effort) -> MeasureResult:
         assert self._fusion is not None
         _write_down(artifact, effort)

@@ -24,17 +24,15 @@ class Constraint:
     It is a function of one value for each of `axes`, in that order, written so that an expression may stand in place of
     each (search.space.expressions): `condition` is what it then computes. True where legal.
 
-    `reason` is the sentence a user reads; `fix` says what to change, by default one of the knobs named. `measured_on`:
-    the card on which the points that it leaves out, which are legal, were slower; empty for what is wrong or repeats
-    another point. `refuses`: False where that is advice, of a card of another architecture: such points are not drawn,
-    but tried where a search comes to them from others.
+    `reason` is the sentence a user reads. `measured_on`: the card on which the points that it leaves out, which are
+    legal, were slower; empty for what is wrong or repeats another point. `refuses`: False where that is advice, of a
+    card of another architecture: such points are not drawn, but tried where a search comes to them from others.
     """
 
     rule: str
     axes: tuple[str, ...]
     predicate: Callable[..., Any]
     reason: str
-    fix: str = ""
     measured_on: str = ""
     refuses: bool = True
 

@@ -29,7 +29,7 @@ class Expression:
     others."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # two that are equal are not the same: == builds a third
 
     def on(self, values: Values) -> Any:
         """Its value where the knobs have these."""
@@ -115,10 +115,10 @@ class Expression:
     def __ge__(self, other: Any) -> Expression:
         return _applied(">=", self, other)
 
-    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]  # as in NumPy, no bool
         return _applied("==", self, other)
 
-    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]  # as in NumPy, no bool
         return _applied("!=", self, other)
 
     def __neg__(self) -> Expression:

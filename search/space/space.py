@@ -92,18 +92,13 @@ class Space:
         return prod(part._legal_by_blocks() for part in self._parts)
 
     @property
-    def refused_points(self) -> int:
-        """Exact number of points that at least one rule refuses."""
-        return self.points - self.legal
-
-    @property
     def reasons(self) -> dict[str, str]:
         """Why each rule refuses points, in a sentence; of several constraints under one name, the first one's."""
         return {constraint.rule: constraint.reason for constraint in reversed(self.constraints)}
 
     @cached_property
     def refused(self) -> dict[str, int]:
-        """For each rule, how many points it refuses. Rules overlap: the sum may exceed `refused_points`."""
+        """For each rule, how many points it refuses. Rules overlap: the sum may exceed what is not legal."""
         rules = dict.fromkeys(constraint.rule for constraint in self.constraints)
         return {rule: self.refused_by([c for c in self.constraints if c.rule == rule]) for rule in rules}
 
@@ -220,7 +215,8 @@ class Space:
     @cached_property
     def has_legal(self) -> bool:
         """True if any point is legal; cheaper than counting them."""
-        return bool(self.sample(1, 0))
+        parts = self._parts if self._is_large_product else [self]
+        return all(len(part._drawn_soon(1, np.random.default_rng(0))) for part in parts)
 
     def is_legal(self, point: Point) -> bool:
         """True if every constraint allows the point, but for advice."""
@@ -238,7 +234,7 @@ class Space:
                 where=f"{self.name}: {', '.join(c.axes)}",
                 found=", ".join(f"{axis}={point[axis]}" for axis in c.axes),
                 limit=c.reason,
-                fix=c.fix or f"Change {' or '.join(c.axes)}.",
+                fix=f"Change {' or '.join(c.axes)}.",
             )
             for c in self._broken(point)
             if c.refuses
@@ -284,7 +280,7 @@ class Space:
         """As `sample`, but fewer where the same is drawn twice of a product, and as positions: a row a point."""
         rng = np.random.default_rng(seed)
         if not self._is_large_product:
-            return np.stack(np.unravel_index(self._drawn(n, rng), self.shape), axis=1).astype(np.int16)
+            return np.stack(np.unravel_index(self._drawn_soon(n, rng), self.shape), axis=1).astype(np.int16)
         place = {knob.name: i for i, knob in enumerate(self.knobs)}
         rows = np.zeros((n, len(self.knobs)), dtype=np.int16)
         for part in self._parts:
@@ -294,6 +290,11 @@ class Space:
             rows[:, [place[knob.name] for knob in part.knobs]] = own[rng.integers(0, len(own), n)]
         _, first = np.unique(rows, axis=0, return_index=True)
         return rows[np.sort(first)]
+
+    def _drawn_soon(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+        """As `_drawn`, without joining the knobs of a large space where its points are drawn in less time."""
+        drawn = self._draw(n, rng) if self.points > DRAWN_POINTS else None
+        return self._drawn(n, rng) if drawn is None else drawn
 
     def _drawn(self, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
         """Flat indices of `n` distinct legal points, in random order."""

@@ -58,14 +58,6 @@ class History(Protocol):
         ...
 
 
-class NoHistory:
-    """A `History` of nothing."""
-
-    def alike(self, fusion: Fusion, card: Card) -> Sequence[Past]:
-        """Nothing."""
-        return ()
-
-
 def starts(
     pasts: Sequence[Past], spaces: Mapping[str, Space], at_most: int = MOST_STARTS
 ) -> list[tuple[Past, Candidate]]:

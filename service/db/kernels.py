@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import ARRAY, JSON, ColumnElement, FromClause, Select, Text, and_, cast, func, literal, select
+from sqlalchemy import ARRAY, JSON, ColumnElement, FromClause, Select, Text, and_, cast, func, literal, select, update
 from sqlalchemy.orm import Session, defer
 from sqlalchemy.types import TypeEngine
 
@@ -218,34 +218,43 @@ def current(session: Session, key: Key) -> KernelRow | None:
     return session.scalars(query.execution_options(populate_existing=True)).one_or_none()
 
 
-def at_other_sizes(session: Session, key: Key, at_most: int) -> list[tuple[KernelRow, dict[str, Any]]]:
-    """Kernels of a key's fusion that were measured on its card at other bindings and answer there, the newest first,
-    each with its binding's document."""
-    return _measured(session, key, at_most, and_(KernelRow.binding != key[1], KernelRow.card_id == key[2]))
+def at_other_sizes(session: Session, key: Key, alike: str, at_most: int) -> Sequence[KernelRow]:
+    """Kernels that were measured on a key's card, of fusions that are `alike` but for sizes, and answer there, the
+    newest first."""
+    is_own = and_(KernelRow.fingerprint == key[0], KernelRow.binding == key[1])
+    return _measured(session, key, at_most, KernelRow.alike == alike, KernelRow.card_id == key[2], ~is_own)
 
 
-def on_other_cards(session: Session, key: Key, at_most: int) -> list[tuple[KernelRow, dict[str, Any]]]:
-    """Those that were measured on other cards, at any binding."""
-    return _measured(session, key, at_most, KernelRow.card_id != key[2])
+def on_other_cards(session: Session, key: Key, alike: str, at_most: int) -> Sequence[KernelRow]:
+    """Those that were measured on other cards, at any sizes."""
+    return _measured(session, key, at_most, KernelRow.alike == alike, KernelRow.card_id != key[2])
 
 
-def _measured(
-    session: Session, key: Key, at_most: int, which: ColumnElement[bool]
-) -> list[tuple[KernelRow, dict[str, Any]]]:
-    of_binding = and_(BindingRow.fingerprint == KernelRow.fingerprint, BindingRow.hash == KernelRow.binding)
-    query = (
-        select(KernelRow, BindingRow.document)
-        .join(BindingRow, of_binding)
-        .where(
-            which,
-            KernelRow.fingerprint == key[0],
-            KernelRow.policy == key[3],
-            KernelRow.time == "measured",
-            KernelRow.superseded_at.is_(None),
-        )
+def of_structure(session: Session, key: Key, alike: str, structure: str, at_most: int) -> Sequence[KernelRow]:
+    """Those on the key's card of fusions that are not alike, but of the same structure."""
+    is_other = and_(KernelRow.structure == structure, KernelRow.alike != alike)
+    return _measured(session, key, at_most, is_other, KernelRow.card_id == key[2])
+
+
+def _measured(session: Session, key: Key, at_most: int, *which: ColumnElement[bool]) -> Sequence[KernelRow]:
+    query = select(KernelRow).where(
+        *which,
+        KernelRow.policy == key[3],
+        KernelRow.time == "measured",
+        KernelRow.superseded_at.is_(None),
     )
-    rows = session.execute(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
-    return [(row, document) for row, document in rows]
+    return session.scalars(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
+
+
+def without_kin(session: Session, at_most: int) -> Sequence[KernelRow]:
+    """The newest of the kernels that answer of which it is not known what they are of kin with."""
+    query = select(KernelRow).where(KernelRow.alike.is_(None), KernelRow.superseded_at.is_(None))
+    return session.scalars(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
+
+
+def set_kin(session: Session, id: str, kin: Mapping[str, Any]) -> None:
+    """What a kernel is of kin with, in the columns `alike`, `structure` and `sizes`; nothing if it is gone."""
+    session.execute(update(KernelRow).where(KernelRow.id == id).values(**kin))
 
 
 def not_measured(session: Session, card_ids: Sequence[str]) -> Sequence[KernelRow]:

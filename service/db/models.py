@@ -307,7 +307,9 @@ class KernelRow(Base):
     today's. `refuted`: why it is none, where a later verifier has found it wrong. `provisional`: how far it may be from
     the best, where its search has not ended (`fusetune.wire.wanting.Distance`); NULL for what a search ended with.
     `clock_limit_mhz`: the SM clock that the card was limited to when it was timed. `checked`: when it was timed again,
-    how long it took then, and under which conditions (`fusetune.wire.checks.Checked`); NULL if it never was.
+    how long it took then, and under which conditions (`fusetune.wire.checks.Checked`); NULL if it never was. `alike`,
+    `structure`: hashes of all of its fusion but sizes, and of how data flows; `sizes`: those of its inputs; NULL where
+    they were not worked out yet (`service.jobs.past`), empty where they cannot be.
     """
 
     __tablename__ = "kernels"
@@ -327,6 +329,8 @@ class KernelRow(Base):
         Index("ix_kernels_binding", "binding"),
         Index("ix_kernels_artifact_sha256", "artifact_sha256"),
         Index("ix_kernels_tuning_id", "tuning_id"),
+        Index("ix_kernels_alike", "alike", "created_at"),
+        Index("ix_kernels_structure", "structure", "card_id", "created_at"),
         CheckConstraint("correct IN ('verified_on_gpu', 'verified_emulated')", name="correct"),
         CheckConstraint("time IN ('measured', 'predicted', 'none')", name="time"),
     )
@@ -355,6 +359,9 @@ class KernelRow(Base):
     driver: Mapped[str | None] = mapped_column(Words(64))
     clock_limit_mhz: Mapped[int | None]
     checked: Mapped[dict[str, Any] | None]
+    alike: Mapped[str | None] = mapped_column(Words(16))
+    structure: Mapped[str | None] = mapped_column(Words(16))
+    sizes: Mapped[list[Any] | None]
     tuning_id: Mapped[str | None] = mapped_column(Words(ID), ForeignKey("tunings.id"))
     trial_number: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(default=now)

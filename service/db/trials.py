@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, tuple_, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from compiler.renamed import rule_today
@@ -131,6 +131,30 @@ def totals_by_state(session: Session) -> dict[str, int]:
     """All trials of all tunings by state."""
     query = select(TrialRow.state, func.count()).group_by(TrialRow.state).order_by(TrialRow.state)
     return dict(session.execute(query).all())
+
+
+def timed_count(session: Session, card_id: str, generator: str) -> int:
+    """How many trials of a generator were measured on a card, of all tunings."""
+    query = select(func.count()).select_from(TrialRow).join(TuningRow, TuningRow.id == TrialRow.tuning_id)
+    return session.scalar(query.where(*_measured_on(card_id, generator))) or 0
+
+
+def timed(session: Session, card_id: str, generator: str, limit: int) -> list[tuple[str, TrialRow]]:
+    """The newest of these, each with what names its fusion as bound."""
+    query = (
+        select(TuningRow.fingerprint, TuningRow.binding, TrialRow)
+        .join(TuningRow, TuningRow.id == TrialRow.tuning_id)
+        .where(*_measured_on(card_id, generator))
+        .order_by(TuningRow.created_at.desc(), TrialRow.tuning_id, TrialRow.number)
+        .limit(limit)
+    )
+    return [(f"{fingerprint} {binding}", row) for fingerprint, binding, row in session.execute(query)]
+
+
+def _measured_on(card_id: str, generator: str) -> tuple[ColumnElement[bool], ...]:
+    """`TuningRow.generator` has more than the generator's name, behind a comma."""
+    is_of = TuningRow.generator.startswith(f"{generator},", autoescape=True)
+    return TuningRow.card_id == card_id, is_of, TrialRow.state == "measured"
 
 
 def best(session: Session, tuning_id: str) -> TrialRow | None:

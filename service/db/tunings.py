@@ -279,12 +279,16 @@ def set_space(
     legal: int,
     refused: Mapping[str, int],
     reasons: Mapping[str, str],
-    floor_us: float | None,
 ) -> None:
     """What there is to search, once it is known: `refused` counts points by rule, `reasons` says why each refuses."""
     row = session.get_one(TuningRow, id)
-    row.points, row.legal, row.floor_us = points, legal, floor_us
+    row.points, row.legal = points, legal
     row.refused, row.reasons = dict(refused), dict(reasons)
+
+
+def set_floor(session: Session, id: str, floor_us: float | None) -> None:
+    """The least time that the card allows."""
+    session.get_one(TuningRow, id).floor_us = floor_us
 
 
 def set_stands_on(session: Session, id: str, stands_on: Mapping[str, Any]) -> None:

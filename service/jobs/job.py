@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from sqlalchemy.orm import Session
@@ -26,6 +28,8 @@ from service.db.models import BindingRow, FusionRow
 from service.jobs.executor import TuningLost
 from service.jobs.progress import DbProgress
 from service.jobs.trial_log import DbTrialLog
+
+log = logging.getLogger(__name__)
 
 MAX_DEATHS = 3
 """How many workers in a row may die of a tuning, none of which has kept a trial of it, before it is given up."""
@@ -98,7 +102,7 @@ class Job:
         )
         generator = generator_of(plan)
         with job.writing() as session:
-            tunings.set_space(session, tuning_id, plan.points, plan.legal, plan.refused, plan.reasons, job.floor_us)
+            tunings.set_floor(session, tuning_id, job.floor_us)
             before = tunings.set_generator(session, tuning_id, generator)
             if before is not None:
                 trials.set_aside(session, tuning_id, f"made by {before}; the search went on with {generator}")
@@ -115,6 +119,35 @@ class Job:
             if not tunings.is_held(session, self.id, self.run):
                 raise TuningLost(self.id)
             yield session
+
+    def count(self) -> None:
+        """Counts the points of the spaces, which takes up to seconds, and writes down how many are legal. Raises
+        TuningLost."""
+        plan = self.plan
+        counted = plan.points, plan.legal, plan.refused, plan.reasons
+        with self.writing() as session:
+            tunings.set_space(session, self.id, *counted)
+        log.info("tuning %s: %d of %d points are legal", self.id, plan.legal, plan.points)
+
+    @contextmanager
+    def counting(self, is_stopped: Callable[[], bool]) -> Iterator[Callable[[], None]]:
+        """What begins to count beside a search, which does not need to know: nobody shall wait for it who wants a
+        kernel. What was not begun inside is done at the end, unless it `is_stopped` or the tuning has ended."""
+        begun: list[Future[None]] = []
+        with ThreadPoolExecutor(1, thread_name_prefix="count") as thread:
+
+            def begin() -> None:
+                if not begun:
+                    begun.append(thread.submit(self.count))
+
+            try:
+                yield begin
+            finally:
+                if not is_stopped():
+                    begin()
+        with suppress(TuningLost):
+            for one in begun:
+                one.result()
 
     def trials(self) -> DbTrialLog:
         """The trials that are stored, and where the next ones go."""

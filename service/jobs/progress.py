@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -18,8 +20,8 @@ from service.db.engine import Database
 
 log = logging.getLogger(__name__)
 
-EVERY_S = 1.0
-"""How often phase and seconds are written, and a wish to cancel is looked for."""
+EVERY_S, LOOKED_S = 1.0, 0.2
+"""How often phase and seconds are written; and how often it is looked for a wish to cancel, or for the first kernel."""
 
 STOPPING = "stopping"
 
@@ -85,8 +87,22 @@ class DbProgress:
         self._write()
 
     def _watch(self) -> None:
-        while not self._left.wait(EVERY_S):
-            self._write()
+        due = time.monotonic() + EVERY_S
+        while not self._left.wait(LOOKED_S):
+            if time.monotonic() < due:
+                self._look()
+            else:
+                self._write()
+                due = time.monotonic() + EVERY_S
+
+    def _look(self) -> None:
+        """What others wish, without a word of our own. A database that does not answer is told of by `_write`."""
+        with suppress(SQLAlchemyError), self._db.read() as session:
+            row = tunings.get(session, self._tuning_id)
+            if row is None or row.cancel_requested:
+                self._cancelled.set()
+            else:
+                self._wants_first = row.want == "first"
 
     def _write(self) -> None:
         """A database that does not answer now is asked again in a second: the search needs it for more than this."""

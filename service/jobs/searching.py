@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 from functools import partial
 
 from compiler.nvrtc import CompilePool
@@ -42,9 +43,21 @@ def search(
 
     Raises WorkerStopping once `stopping` is set, TuningLost, DeviceLost, Unsupported if nothing is legal to search.
     """
-    with job.progress() as progress:
+    with ExitStack() as stack:
+        progress = stack.enter_context(job.progress())
+
+        def is_stopped() -> bool:
+            return progress.is_cancelled or stopping.is_set()
+
+        count = stack.enter_context(job.counting(is_stopped))
+
+        def beside(device: MeasuringDevice) -> None:
+            count()
+            record_baseline(job, device)
+
         job, again = prove_again(job, partial(on_gpu, job, gpu), progress)
         if again is not None:
+            job.count()
             state = settle_proven_again(job, again.known, again.artifact, progress.spent_s, gpu.facts.driver)
             if state is not None:
                 return state
@@ -55,11 +68,11 @@ def search(
             job.budget,
             job.seed,
             progress,
-            is_stopped=lambda: progress.is_cancelled or stopping.is_set(),
+            is_stopped=is_stopped,
             compile_processes=compilers,
             drafting=drafting,
             compiling=compiling,
-            baseline=partial(record_baseline, job),
+            baseline=beside,
             first=proven_before(job),
             history=PastTunings(job.db, job.key),
             timeline=job.timeline,

@@ -19,6 +19,7 @@ from search.tuning.tuner import SearchOutcome
 from service.db import cards, kernels, keys, signatures, tunings
 from service.db.models import KernelRow, TuningRow
 from service.jobs.job import Job
+from service.jobs.past import kin_of
 
 _FAILURES_NAMED = 5
 
@@ -210,6 +211,7 @@ def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) 
         clock_limit_mhz=_clock_limit(artifact),
         tuning_id=job.id,
         trial_number=trial.number,
+        **kin_of(job.plan.fusion),
     )
 
 

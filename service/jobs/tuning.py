@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
@@ -36,6 +37,7 @@ from service.jobs.executor import TuningLost, WorkerStopping
 from service.jobs.helpers import Helpers, Party
 from service.jobs.helping import Tools, help_with
 from service.jobs.job import Job
+from service.jobs.learning import CardLearning
 from service.jobs.preparing import prepare
 from service.jobs.rechecking import RecheckBench, recheck_next
 from service.jobs.searching import search
@@ -53,7 +55,8 @@ _IDLE_S = 60.0
 class TuningJobs:
     """Works on tunings, one at a time. `stopping` is the worker's: set when it shall end, or by us when it must.
 
-    `drafting`, `compiling`: children that outlive a tuning; without them each has its own.
+    `drafting`, `compiling`: children that outlive a tuning; without them each has its own. `learning`: what is learnt
+    of the worker's card, by which candidates are ordered.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class TuningJobs:
         database_pause_s: float = _DATABASE_PAUSE_S,
         signer: Signer | None = None,
         party: Party | None = None,
+        learning: CardLearning | None = None,
     ) -> None:
         self._db = db
         self._target = target
@@ -80,6 +84,7 @@ class TuningJobs:
         self._compiling = compiling
         self._database_pause_s = database_pause_s
         self._party = party
+        self._learning = learning
         self._wanted = 0
         self._tried: set[str] = set()
         self._rechecking: threading.Thread | None = None
@@ -222,8 +227,7 @@ class TuningJobs:
                 return "ended"
             with job.writing() as session:
                 tunings.set_stands_on(session, tuning_id, _stands_on(target).to_json())
-            log.info("tuning %s: %d of %d points are legal", tuning_id, job.plan.legal, job.plan.points)
-            state = self._work(job, target)
+            state = self._work(self._ordered(job, target), target)
         except (Unsupported, InvalidFusion, InvalidDocument) as error:
             return self._fail(tuning_id, str(error))
         except DeviceLost as error:
@@ -262,7 +266,18 @@ class TuningJobs:
                     self._check_gpu()  # the search may have ended without it, on another worker's
                 return state
             case Detached() as target:
+                job.count()
                 return prepare(job, target, self._stopping, self._compilers, self._drafting)
+
+    def _ordered(self, job: Job, target: Attached | Detached) -> Job:
+        """The job with its candidates ordered by what was learnt of the worker's card, if it is of that card."""
+        learnt = None if self._learning is None or target is not self._target else self._learning.ranker
+        return job if learnt is None else replace(job, plan=job.plan.ranked_by(learnt))
+
+    def learn_if_idle(self) -> None:
+        """Learn from what was measured, if there is more of it than before and no tuning is worked on."""
+        if self._learning is not None and self.current is None and not self._stopping.is_set():
+            self._learning.learn_if_due()
 
     def _helpers(self, job: Job) -> AbstractContextManager[Helpers | None]:
         if self._party is None:

@@ -59,4 +59,4 @@ class Waker:
             set_stop()
             self.ring()
 
-        stop.wait, stop.set = wait, set_and_ring  # type: ignore[method-assign]
+        stop.wait, stop.set = wait, set_and_ring  # type: ignore[method-assign]  # of this event alone

@@ -14,6 +14,8 @@ from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from compiler.nvrtc import CompilePool
 from fusetune.signer import Signer
 from search.tuning.attached import Attached, Detached
@@ -26,7 +28,9 @@ from service.jobs.adopt import Adoption
 from service.jobs.dbos_queue import UNHEARD_POLL_S, DbosQueue
 from service.jobs.executor import Executor
 from service.jobs.helpers import LEAST_SILENT_S, Party
+from service.jobs.learning import CardLearning
 from service.jobs.news import News
+from service.jobs.past import fill_kin
 from service.jobs.presence import Heartbeat, WorkerLock
 from service.jobs.promote import promote
 from service.jobs.queue import OTHER_CARDS, QueueUnavailable, help_queue, queue_name
@@ -42,6 +46,9 @@ RECONCILE_S = 15.0
 
 _TICK_S = 0.25
 """How often the main thread wakes. A signal may land in any thread; Python handles it when this one wakes."""
+
+_FILLED = 500
+"""Kernels at a time: a second of work."""
 
 GRACE_S = 6.0
 """How long a stopping worker lets its tuning wind down: containers are killed 10 s after they were told to stop."""
@@ -91,9 +98,11 @@ def _serve(
     jobs = DbosQueue(settings.dbos_url)
     news = News()
     party = Party(jobs, jobs.errand_bell.ring, news, max(LEAST_SILENT_S, 4 * settings.heartbeat_s))
+    learning = CardLearning(db, target.card, settings.data_dir) if is_attached and settings.learn else None
     work = TuningJobs(
-        db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party
-    )
+        db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party,
+        learning=learning,
+    )  # fmt: skip
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
     own = help_queue(settings.worker_id)
     executor = Executor(settings.dbos_url, settings.worker_id, [*queues, own], work.run, work.help_with)
@@ -122,7 +131,9 @@ def _serve(
                 for one, adoption in zip(queues, adoptions, strict=True):
                     reconcile(db, jobs, one)
                     adoption.run()
+                _learn_kin(db)
                 work.recheck_if_idle()
+                work.learn_if_idle()
                 work.rest_if_idle()
                 executor.wake()  # DBOS asks ever more seldom where it met a lock, and a ring may be lost
                 due = time.monotonic() + RECONCILE_S
@@ -139,6 +150,14 @@ def _serve(
         logging.shutdown()
         os._exit(LOST_GPU if work.gpu_lost else 0)
     return LOST_GPU if work.gpu_lost else 0
+
+
+def _learn_kin(db: Database) -> None:
+    """Searches begin with kernels of kin, which those of an earlier version, and of packs, are not known to be yet."""
+    try:
+        fill_kin(db, _FILLED)
+    except SQLAlchemyError as error:
+        log.warning("what kernels are of kin with cannot be written: %s", error)
 
 
 def _announced(settings: Settings, db: Database, target: Attached | Detached) -> cards.Presence:

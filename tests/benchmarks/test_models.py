@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import torch
 from benchmarks.models.asked import asked_by
 from benchmarks.models.bare import bare_calls
 from benchmarks.models.catalogue import MODELS, Setting, seed
+from benchmarks.models.run import main
 from benchmarks.models.steps import made
-from benchmarks.models.tuning import FolderSource, tune_all
+from benchmarks.models.tuning import FolderSource, read_asked, tune_all
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.options import CompileOptions
 
@@ -48,3 +50,16 @@ def test_the_bare_part_runs_alone() -> None:
     (calls,) = (cell.cell_contents for cell in run.__closure__)
     assert [str(target) for target, _, _ in calls] == ["aten.convolution.default", "aten.addmm.default",
                                                        "aten.addmm.default"]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
+def test_a_mode_that_fails_leaves_the_rows_of_the_others(tmp_path: Path) -> None:
+    out = tmp_path / "results.json"
+    given = ["--models", "convnext", "--modes", "eager,unheard-of,partition-only", "--rounds", "2", "--tiny"]
+    main([*given, "--device", "cpu", "--kernels", str(tmp_path), "--out", str(out)])
+    (row,) = json.loads(out.read_text())["models"]
+    assert row["modes"]["unheard-of"] == {"error": "KeyError: 'unheard-of'"}
+    assert {name for name, facts in row["modes"].items() if "above_bare_us" in facts} == {
+        "bare", "eager", "partition-only",
+    }  # fmt: skip
+    assert len(read_asked(out.with_suffix(".asked.json"))) == len(row["modes"]["partition-only"]["regions"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ranking import correlation, main, means, measured_trials, ranks, row_of
+from benchmarks.ranking import main, means, measured_trials, row_of
 
 TRIALS = [(10.0, 21.0), (11.0, 20.0), (12.0, 30.0), (13.0, 25.0), (14.0, 40.0)]
 """Predicted and measured microseconds."""
@@ -24,30 +24,6 @@ def journal(folder: Path, trials: list[tuple[float | None, float | None]], tail:
     path = folder / "journal.jsonl"
     path.write_text("\n".join(lines) + "\n" + tail)
     return path
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param([3.0, 1.0, 2.0], [2, 0, 1], id="distinct"),
-        pytest.param([5.0, 5.0, 1.0], [1.5, 1.5, 0], id="equal-values-share-their-ranks"),
-    ],
-)
-def test_ranks(values: list[float], expected: list[float]) -> None:
-    assert ranks(values).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("predicted", "measured", "expected"),
-    [
-        pytest.param([1.0, 2.0, 3.0], [10.0, 200.0, 201.0], 1.0, id="the-same-order"),
-        pytest.param([1.0, 2.0, 3.0], [3.0, 2.0, 1.0], -1.0, id="turned-round"),
-        pytest.param([1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 1.0, 4.0, 3.0, 5.0], 0.8, id="two-swaps-by-hand"),
-        pytest.param([1.0, 1.0, 1.0], [3.0, 2.0, 1.0], 0.0, id="a-model-that-tells-nothing-apart"),
-    ],
-)
-def test_correlation(predicted: list[float], measured: list[float], expected: float) -> None:
-    assert correlation(predicted, measured) == pytest.approx(expected)
 
 
 def test_what_the_first_by_prediction_would_have_found() -> None:

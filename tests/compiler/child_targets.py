@@ -70,3 +70,23 @@ def refuses(_: Any) -> Callable[[Any], Any]:
 def dies(_: Any) -> Callable[[Any], Any]:
     print("cannot start", file=sys.stderr, flush=True)
     os._exit(7)
+
+
+class Idling:
+    """Does three pieces of work while nobody asks, and fails at a fourth; answers how many it has begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+    def __call__(self, request: None) -> int:
+        return self.begun
+
+    def idle(self) -> bool:
+        self.begun += 1
+        if self.begun > 3:
+            raise Plain("nobody hears of it")
+        return True
+
+
+def idling(init: None) -> Idling:
+    return Idling()

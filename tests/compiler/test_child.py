@@ -232,3 +232,13 @@ def _is_running(pid: int) -> bool:
             return stat.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_handler_works_while_nobody_asks() -> None:
+    """And whatever goes wrong then costs no request."""
+    with Child("tests.compiler.child_targets:idling") as child:
+        deadline = time.monotonic() + 20.0
+        while (begun := child.request(None, 20.0)) < 5 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert begun >= 5, "work that failed is tried again after the next request"
+        assert child.starts == 1

@@ -14,10 +14,10 @@ from compiler.errors import InvalidFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import COMPILED
 from compiler.reference import evaluate
-from compiler.wire import bind, fusion_from_json, fusion_to_json
+from compiler.wire import fusion_from_json, fusion_to_json
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
+from tests.bound import dense
 from tests.shares import inside
 
 SHAPE = (7, 4, 9)
@@ -64,7 +64,7 @@ def values(kind: str, dtype: DTypeName, shape: tuple[int, ...] = SHAPE) -> torch
 def bound(write: Write, dtype: DTypeName, shape: tuple[int, ...] = SHAPE) -> Fusion:
     f = FusionBuilder()
     f.output(write(f, f.input("x", shape, dtype)), "y")
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def found(fusion: Fusion, x: torch.Tensor) -> Any:
@@ -241,7 +241,7 @@ def test_names_that_a_user_gives_are_free() -> None:
     x = f.input("w0", SHAPE, "f32")
     f.output(f.argmax(x, 1), "w1")
     f.output(f.exp(x), "w2")
-    fusion = bind(f.build(), parse_binding({}))
+    fusion = dense(f)
     assert len(fusion.outputs) == 2
     assert len({op.output for op in fusion.ops}) == len(fusion.ops)
 

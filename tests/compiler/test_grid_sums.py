@@ -3,7 +3,6 @@ a kernel in which something is missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pytest
@@ -23,13 +22,6 @@ from tests.compiler.products import Groups, by_warp_groups, product
 HOPPER = arch_named("sm_90a")
 EXACT, ROUNDED = "ties", "random"
 THREE_PARTS = Groups(rows=64, columns=64, groups=1, stages=2, parts=3)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ No scheduler is asked: what the structures of products are stands in steps that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import run
 from sys import executable
@@ -30,13 +30,6 @@ from tests.compiler.schedules import from_wire
 ROOT = Path(__file__).parents[2]
 EXACT = "ties"
 """Inputs of few bits, whose products and sums are exact."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 def run_of(fusion: Fusion, trace: ScheduleTrace | ProgramTrace, pool: CompilePool, arch: str) -> EmulatedVerdict:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from operator import attrgetter
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from compiler.dtypes import FP8, DType
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import BINARY, STORED, UNARY, OpKind, Zero
-from compiler.reference import FLOAT_FORMATS, evaluate, evaluate_rows, round_to, walk
+from compiler.reference import FLOAT_FORMATS, Values, Walk, evaluate, round_to, walk
 from compiler.reference.boxes import chosen
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
@@ -42,6 +42,10 @@ def fusion_of(ops: list[Document], inputs: list[list[int]], *outputs: str) -> Fu
     tensors = [{"name": f"x{i}", "shape": shape, "dtype": "f32"} for i, shape in enumerate(inputs)]
     document = {"format": "fusetune.fusion/1", "inputs": tensors, "ops": ops, "outputs": [{"name": n} for n in outputs]}
     return bind(parse_fusion(document), parse_binding({}))
+
+
+def rows(fusion: Fusion, inputs: Sequence[Any], xp: ModuleType, output: int, start: int, stop: int) -> Any:
+    return Walk(fusion, inputs, xp, Values(xp)).rows(output, start, stop)
 
 
 def in_module(x: Any, xp: ModuleType) -> Any:
@@ -118,14 +122,14 @@ def test_take_and_gather_mean_what_torch_says(
         fusion = bind(parse_fusion(document), parse_binding({}))
         (found,) = evaluate(fusion, [xp.asarray(x), xp.asarray(index)], xp)
         if op == "take":
-            rows = torch.index_select(torch.from_numpy(x), dim, torch.from_numpy(np.asarray(index).reshape(-1)))
+            chosen_rows = torch.index_select(torch.from_numpy(x), dim, torch.from_numpy(np.asarray(index).reshape(-1)))
             at = dim % len(table)
-            wanted = rows.reshape((*table[:at], *shape, *table[at + 1 :]))
+            wanted = chosen_rows.reshape((*table[:at], *shape, *table[at + 1 :]))
         else:
             wanted = torch.gather(torch.from_numpy(x), dim, torch.from_numpy(np.asarray(index)))
         np.testing.assert_array_equal(np.asarray(found), wanted.numpy())
-        rows_of = [evaluate_rows(fusion, [xp.asarray(x), xp.asarray(index)], xp, output=0, start=n, stop=n + 1)
-                   for n in range(wanted.shape[0] if wanted.ndim else 1)]  # fmt: skip
+        given = [xp.asarray(x), xp.asarray(index)]
+        rows_of = [rows(fusion, given, xp, 0, n, n + 1) for n in range(wanted.shape[0] if wanted.ndim else 1)]
         np.testing.assert_array_equal(np.concatenate([np.atleast_1d(part) for part in rows_of]), np.atleast_1d(wanted))
 
 
@@ -194,10 +198,10 @@ def test_row_blocks_are_the_rows_of_the_whole(document: Document, xp: ModuleType
     inputs = random_inputs(fusion, xp)
     whole = evaluate(fusion, inputs, xp)
     for position, expected in enumerate(whole):
-        rows = expected.shape[0] if len(expected.shape) else 1
-        start = data.draw(st.integers(0, rows - 1))
-        stop = data.draw(st.integers(start + 1, rows))
-        found = evaluate_rows(fusion, inputs, xp, output=position, start=start, stop=stop)
+        count = expected.shape[0] if len(expected.shape) else 1
+        start = data.draw(st.integers(0, count - 1))
+        stop = data.draw(st.integers(start + 1, count))
+        found = rows(fusion, inputs, xp, position, start, stop)
         wanted = expected[start:stop] if len(expected.shape) else expected
         assert tuple(expected.shape) == fusion.value(fusion.outputs[position]).shape
         # Vector and scalar paths of a library may differ in the last bit.
@@ -404,7 +408,7 @@ def test_a_literal_of_an_integer_is_exact() -> None:
 def test_rows_past_the_end_are_refused() -> None:
     fusion = fusion_of([{"op": "neg", "in": ["x0"], "out": "y"}], [[4]], "y")
     with pytest.raises(ValueError, match="which has 4"):
-        evaluate_rows(fusion, [np.zeros(4)], np, output=0, start=0, stop=5)
+        rows(fusion, [np.zeros(4)], np, 0, 0, 5)
 
 
 def nearest_even(x: float, dtype: DType) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from compiler.arch import arch_named
@@ -24,13 +22,6 @@ from tests.compiler.tmem.left_out import not_needed
 from tests.compiler.tmem.traces import of_trace
 
 ARCH = "sm_100a"
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 STRUCTURES: dict[str, tuple[Fusion, Ask]] = {

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate  # type: ignore[import-untyped]
+import kubernetes_validate
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 from service.routes.health import router as health
 from service.settings import Settings

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -26,12 +24,6 @@ pytestmark = pytest.mark.gpu
 LR, DECAY, BETA1, BETA2, EPS = 1e-2, 1e-1, 0.9, 0.999, 1e-8
 SHAPE = (1000, 1024)
 STEPS = 4
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as pool:
-        yield pool
 
 
 def adamw() -> Fusion:

@@ -57,13 +57,6 @@ def hopper() -> None:
         pytest.skip("kernels are compiled for sm_90a")
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(min(8, os.cpu_count() or 1)) as pool:
-        pool.start()
-        yield pool
-
-
 def built(fusion: Fusion, count: int, pool: CompilePool) -> Iterator[Kernel]:
     """Kernels of random points."""
     plan = Plan.of(fusion, CARD)

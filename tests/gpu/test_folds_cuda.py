@@ -16,15 +16,14 @@ from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.reference import evaluate
-from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.artifact import KernelArtifact
 from fusetune.wire.fusion import DTypeName
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.inputs import input_sets, make_inputs
 from search.tuning.candidates.plan import Plan
+from tests.bound import dense
 from tests.search.random_fusions.witnesses.on_card import OnCard
 
 pytestmark = pytest.mark.gpu
@@ -50,13 +49,7 @@ EXACT: dict[str, tuple[tuple[int, ...], Write, Said]] = {
 def bound(write: Write, shape: tuple[int, ...], dtype: DTypeName) -> Fusion:
     f = FusionBuilder()
     f.output(write(f.input("x", shape, dtype)), "y")
-    return bind(f.build(), parse_binding({}))
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(8) as pool:
-        yield pool
+    return dense(f)
 
 
 def kernels(fusion: Fusion, pool: CompilePool) -> Iterator[tuple[str, KernelArtifact]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,12 +24,6 @@ from tests.search.proof.emulated.kernels import kernels_of
 pytestmark = pytest.mark.gpu
 
 STEPS = 3
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as pool:
-        yield pool
 
 
 def adamw() -> Fusion:

@@ -6,7 +6,6 @@ Left out is what torch leaves to the machine: quotients of integers by zero and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from operator import attrgetter
 from typing import Any
@@ -39,12 +38,6 @@ MORE = 600
 QUOTIENTS = (OpKind.FLOOR_DIVIDE, OpKind.REMAINDER)
 CANCELS = (OpKind.GELU, OpKind.GELU_ERF)
 """torch's lose all bits of 1 + tanh, or 1 + erf, far below zero."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=2) as pool:
-        yield pool
 
 
 def operands_of(dtype: DType) -> list[np.ndarray]:

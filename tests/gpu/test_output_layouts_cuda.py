@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -17,12 +15,6 @@ from tests.search.proof.emulated.kernels import kernels_of
 from tests.search.proof.emulated.test_output_layouts import FIRST, FUSIONS, LAST, SHAPE, biased
 
 pytestmark = pytest.mark.gpu
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(2) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize("inside", [FIRST, LAST])

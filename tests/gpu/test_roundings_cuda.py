@@ -16,14 +16,13 @@ from compiler.ir.ops import MathGrade
 from compiler.ir.pinned import graded, pinned
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
-from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
 from fusetune.torch import DTYPES
-from fusetune.wire import parse_binding
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.inputs import make_inputs
 from search.tuning.candidates.plan import Plan
+from tests.bound import dense
 from tests.search.random_fusions.witnesses.on_card import OnCard
 
 pytestmark = pytest.mark.gpu
@@ -40,7 +39,7 @@ def fake_quantised(dtype: Half) -> tuple[Fusion, Torch]:
     f = FusionBuilder()
     x = f.input("x", SHAPE, "f32")
     f.output(x.cast(dtype).cast("f32"), name="y")
-    return built(f), lambda torch, x: (x.to(DTYPES[dtype]).float(),)
+    return dense(f), lambda torch, x: (x.to(DTYPES[dtype]).float(),)
 
 
 def split(dtype: Half) -> tuple[Fusion, Torch]:
@@ -54,7 +53,7 @@ def split(dtype: Half) -> tuple[Fusion, Torch]:
         top = x.to(DTYPES[dtype])
         return top, (x - top.float()).to(top.dtype)
 
-    return built(f), said
+    return dense(f), said
 
 
 def in_bytes(dtype: Byte, dims: tuple[int, ...], read: Literal["f32", "bf16"] = "f32") -> tuple[Fusion, Torch]:
@@ -73,7 +72,7 @@ def in_bytes(dtype: Byte, dims: tuple[int, ...], read: Literal["f32", "bf16"] = 
         scale = x.abs().amax(dims) / torch.full((), LARGEST[dtype], device=x.device)
         return (x / (scale[:, None] if kept else scale)).to(DTYPES[dtype]), scale
 
-    return graded(pinned(built(f)), MathGrade.EXACT), said
+    return graded(pinned(dense(f)), MathGrade.EXACT), said
 
 
 def in_halves(dtype: Half) -> tuple[Fusion, Torch]:
@@ -86,11 +85,7 @@ def in_halves(dtype: Half) -> tuple[Fusion, Torch]:
     def said(torch: Any, x: Any) -> tuple[Any, ...]:
         return (((x + 1.5) * x - x) / torch.clamp_min(x.abs(), 0.25),)
 
-    return built(f), said
-
-
-def built(f: FusionBuilder) -> Fusion:
-    return bind(f.build(), parse_binding({}))
+    return dense(f), said
 
 
 CASES = {

@@ -3,7 +3,7 @@ operators around them. Each fusion at several points of the scheduler of scans, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,10 @@ import pytest
 
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
-from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
+from tests.bound import dense
 from tests.gpu.test_folds_cuda import compared
 
 pytestmark = pytest.mark.gpu
@@ -50,13 +49,7 @@ CASES: dict[str, tuple[tuple[int, ...], Write, Said]] = {
 def bound(write: Write, shape: tuple[int, ...], dtype: DTypeName) -> Fusion:
     f = FusionBuilder()
     f.output(write(f, f.input("x", shape, dtype)), "y")
-    return bind(f.build(), parse_binding({}))
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(8) as pool:
-        yield pool
+    return dense(f)
 
 
 @pytest.mark.parametrize("dtype", ["i32", "i64", "bool"])

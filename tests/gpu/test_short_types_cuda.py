@@ -3,7 +3,6 @@ path, and the results those of torch on the same card."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,12 +18,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.gpu
 
 SHAPE = (256, 1024)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(4) as pool:
-        yield pool
 
 
 @pytest.mark.parametrize("path", FLAT)

@@ -299,6 +299,8 @@ TABLE: dict[str, Row] = {
     "benchmarks.search": Row(lazily=("compiler", "search")),
     "benchmarks.search.first": Row(ours=("fusetune", "search.cli.load")),
     "benchmarks.search.replay": Row(ours=("search", "fusetune.wire"), others=("numpy",)),
+    "benchmarks.search.ranked": Row(ours=("search",), others=("numpy",)),
+    "benchmarks.search.residuals": Row(ours=("search",), others=("numpy",)),
     "benchmarks.search.table": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.search.winners": Row(ours=("compiler", "search", "fusetune.wire")),
     "benchmarks.ranking": Row(ours=("compiler", "search"), others=("numpy",)),

@@ -8,15 +8,22 @@ from functools import cache
 
 import pytest
 
+from compiler.arch import card_named
+from compiler.ir.fusion import Fusion
+from fusetune import FusionBuilder
 from search.space.groups import GROUPS
 from search.space.knobs import KnobValue
-from search.space.schedulers import schedulers_for
+from search.space.schedulers import refusals, schedulers_for, singles_for
 from search.space.schedulers.launches import Launches
 from search.space.space import Space
+from tests.bound import dense
 from tests.cards import H200
+from tests.compiler.products import product
 from tests.search.schedulers.fusions import suite_fusions
 from tests.search.schedulers.inner_outer_fusions import layer_norm_backward
 from tests.search.schedulers.permute_fusions import permuted
+
+B200 = card_named("B200")
 
 Spelled = Mapping[str, Mapping[str, frozenset[KnobValue]]]
 """By scheduler and knob: the values that it gives the knob for some fusion."""
@@ -26,21 +33,28 @@ WORDS = {knob: values for group in GROUPS.values() for knob, values in group.ite
 
 @cache
 def spelled() -> Spelled:
-    """Of every scheduler, also where it schedules one of several launches; of chunks and of rows in groups of their own
-    besides, which the suite has none of."""
+    """Of every scheduler, also where it schedules one of several launches; of what the suite has none of besides:
+    chunks, rows in groups of their own, sums up to an element, products of both units and of threads."""
     found: dict[str, dict[str, frozenset[KnobValue]]] = {}
-    others = {"chunks": permuted((4096, 7, 9), (0, 2, 1)), "inner_outer": layer_norm_backward(16384, 1024)}
-    for fusion in {**suite_fusions(), **others}.values():
-        for scheduler in schedulers_for(fusion, H200):
-            spaces: dict[str, Space] = {scheduler.name: scheduler.space(fusion, H200.arch)}
+    others = [permuted((4096, 7, 9), (0, 2, 1)), layer_norm_backward(16384, 1024), summed_up(), product(512, 512, 512)]
+    others += [product(256, 256, 256, dtype="f32"), *suite_fusions().values()]
+    for card, fusion in [*((H200, fusion) for fusion in others), *((B200, fusion) for fusion in others[:6])]:
+        for scheduler in schedulers_for(fusion, card):
+            spaces: dict[str, Space] = {scheduler.name: scheduler.space(fusion, card.arch)}
             if isinstance(scheduler, Launches):
                 parts = zip(scheduler.each, scheduler.cut.parts, strict=True)
-                spaces = {one.name: one.space(part.fusion, H200.arch) for one, part in parts}
+                spaces = {one.name: one.space(part.fusion, card.arch) for one, part in parts}
             for name, space in spaces.items():
                 knobs = found.setdefault(name, {})
                 for knob in space.knobs:
                     knobs[knob.name] = knobs.get(knob.name, frozenset()) | frozenset(knob.values)
     return found
+
+
+def summed_up() -> Fusion:
+    f = FusionBuilder()
+    f.output(f.cumsum(f.input("x", (64, 4096), "f32"), 1))
+    return dense(f)
 
 
 def faults(spelled: Spelled) -> list[str]:
@@ -65,7 +79,8 @@ def test_no_knob_stands_in_two_groups() -> None:
 
 
 def test_every_scheduler_is_read() -> None:
-    assert spelled().keys() == {"flat", "tile2d", "row", "column", "inner_outer", "chunks", "product", "warp_product"}
+    taken = {scheduler.name for scheduler in singles_for(summed_up(), H200)}
+    assert spelled().keys() == {*taken, *refusals(summed_up(), H200)} - {"launches"}
 
 
 def test_knobs_of_a_group_are_spelled_alike() -> None:

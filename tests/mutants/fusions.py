@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from compiler.ir.fusion import Fusion
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
+from tests.bound import dense
 from tests.compiler.lower.small_fusions import SMALL_FUSIONS
 from tests.search.schedulers.column_fusions import COLUMNS
 from tests.search.schedulers.inner_outer_fusions import (
@@ -230,7 +229,7 @@ def _bound(write: Callable[[FusionBuilder], Outputs]) -> Fusion:
     f = FusionBuilder()
     for tensor in write(f):
         f.output(tensor)
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 @cache

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from compiler.reference import evaluate
-from compiler.wire import bind
 from fusetune import FusionBuilder, InvalidFusion, Tensor, functional
-from fusetune.wire import parse_binding
+from tests.bound import dense
 
 X = np.array([0.0, -0.0, 0.5, -2.5, 3.0, 1e-45, -3e38, math.inf, -math.inf, math.nan], np.float32)
 LOW = np.array([1.0, -1.0, math.nan, 0.0, -math.inf, 0.0, -1.0, 2.0, math.nan, 0.0], np.float32)
@@ -62,7 +61,7 @@ def test_functions_of_floats_are_those_of_torch(make: Make, by_torch: Torch) -> 
     f = FusionBuilder()
     made = make(f, *(f.input(name, X.shape, "f32") for name in ("x", "low", "high")))
     f.output(made)
-    (found,) = evaluate(bind(f.build(), parse_binding({})), [X, LOW, HIGH][: len(f.build().inputs)], np)
+    (found,) = evaluate(dense(f), [X, LOW, HIGH][: len(f.build().inputs)], np)
     want = by_torch(*map(torch.from_numpy, (X, LOW, HIGH))).numpy()
     np.testing.assert_allclose(np.asarray(found, want.dtype), want, rtol=2e-7, atol=0)
 
@@ -76,7 +75,7 @@ def test_logical_operators_take_integers_as_their_truth() -> None:
         ("b", functional.logical_xor(x, f.ne(x, 4))),
     ):
         f.output(made, name)
-    found = evaluate(bind(f.build(), parse_binding({})), [NUMBERS], np)
+    found = evaluate(dense(f), [NUMBERS], np)
     t = torch.from_numpy(NUMBERS)
     for have, want in zip(found, (t.logical_not(), t.logical_and(t), t.logical_xor(t != 4)), strict=True):
         np.testing.assert_array_equal(have, want.numpy())

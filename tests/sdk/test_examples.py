@@ -104,7 +104,7 @@ def test_the_kernels_gradient_is_that_of_the_plain_operation() -> None:
     """With the plain operation in the kernel's place, both ways to differentiate must agree."""
     x = torch.randn(4, 8, dtype=torch.float32, requires_grad=True)
     bias = torch.randn(8, dtype=torch.float32, requires_grad=True)
-    y = training_loop.BiasGelu.apply(training_loop.plain, x, bias)  # type: ignore[no-untyped-call]
+    y = training_loop.BiasGelu.apply(training_loop.plain, x, bias)  # type: ignore[no-untyped-call]  # torch types no autograd.Function
     got = torch.autograd.grad(y.square().sum(), (x, bias))
     want = torch.autograd.grad(training_loop.plain(x, bias).square().sum(), (x, bias))
     for one, other in zip(got, want, strict=True):

@@ -11,12 +11,11 @@ import pytest
 import torch
 
 from compiler.reference import evaluate
-from compiler.wire import bind
 from fusetune import FusionBuilder, functional
 from fusetune.errors import InvalidFusion
 from fusetune.fusion import Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
+from tests.bound import dense
 
 SHAPE = (5, 6, 7)
 INF = float("inf")
@@ -53,7 +52,7 @@ def found(write: Write, x: torch.Tensor, dtype: DTypeName) -> Any:
     f = FusionBuilder()
     f.output(write(f.input("x", tuple(x.shape), dtype)))
     with np.errstate(all="ignore"):
-        (result,) = evaluate(bind(f.build(), parse_binding({})), [x.double().numpy()], np)
+        (result,) = evaluate(dense(f), [x.double().numpy()], np)
     return np.asarray(result)
 
 

@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from compiler.reference import evaluate
-from compiler.wire import bind
 from fusetune import FusionBuilder
-from fusetune.wire import parse_binding
 from fusetune.wire.advice import RECIPE_OF
 from fusetune.wire.fusion import MODEL_OF_OP
+from tests.bound import dense
 
 HALVES = np.arange(-12, 13) / 4
 BESIDE = [np.nextafter(np.float32(x), np.float32(y)) for x in (0.5, 1.5, -2.5, 3.0, -3.0) for y in (-9, 9)]
@@ -82,7 +81,7 @@ def carried_out(recipe: str, x: np.ndarray) -> np.ndarray:
         result = known[name] = eval(call, {"__builtins__": {}}, known)
     assert result is not None, recipe
     f.output(result if result.dtype == "f32" else result.cast("f32"))
-    (found,) = evaluate(bind(f.build(), parse_binding({})), [x], np)
+    (found,) = evaluate(dense(f), [x], np)
     return np.asarray(found, dtype=np.float32)
 
 

@@ -1,7 +1,8 @@
-"""Linearity and stride proofs between two domains: how far one step along an axis moves in an ordered domain.
+"""Linearity and stride proofs between two domains: how far one step along an axis moves in an ordered one.
 
-Indices are walked symbolically from the axes at hand to the domain, so a proof holds for every index, those in holes
-included. Where the canonical form of the offset does not settle it, the few variables that it takes are enumerated.
+The question is nvFuser's (nvFuser, linearity and strides). Indices are walked symbolically from the axes at hand to
+the domain, so a proof holds for every index, those in holes included. Where the canonical form of the offset does not
+settle it, the few variables that it takes are enumerated.
 """
 
 from __future__ import annotations
@@ -120,35 +121,6 @@ def values(e: Expr) -> frozenset[int] | None:
     """Every value that `e` takes, or None where there are too many points to look at."""
     points = grid(e)
     return None if points is None else frozenset(points.ravel().tolist())
-
-
-def stride_of(
-    graph: IdGraph,
-    moving: Group,
-    start: Sequence[Group],
-    domain: Sequence[Group],
-    strides: Sequence[int | None] = (),
-) -> int | None:
-    """How far one step along `moving` goes in `domain`, the same from everywhere; None where that is not proved.
-
-    `moving` is one of the groups in `start`, whose indices lead to `domain`. The offset in the domain goes by its
-    `strides`, dense ones where none is given. An axis of extent one moves by 0 (nvFuser, linearity and strides).
-    Extents are those of the binding, except that an axis of unknown size in `start` may have any.
-    """
-    names = {g: f"i{n}" for n, g in enumerate(start)}
-    axis = graph.axis(moving)
-    if axis.is_trivial:
-        return 0
-    known = {g: index_of(graph.axis(g), name) for g, name in names.items()}
-    extents = [graph.size(g).value for g in domain]
-    reached = reach(graph, known, domain)
-    index = known.get(moving)
-    if reached is None or index is None:
-        return None
-    if index.is_const:
-        return 0
-    offset = reached.offset(domain, dense_strides(extents, strides))
-    return slope(offset, next(iter(index.variables))).proved
 
 
 def _sizes_used(graph: IdGraph, path: Sequence[GraphStep]) -> frozenset[Size]:

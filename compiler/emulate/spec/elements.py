@@ -62,11 +62,6 @@ def bf16_of(values: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
     return np.where(np.isnan(values), np.uint32(0x7FFF), rounded).astype(np.uint16)
 
 
-def bf16_values(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    """The numbers that bf16 bits stand for."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
-
-
 @dataclass(frozen=True)
 class _Float8:
     """An 8-bit float: `exponent_bits` and `mantissa_bits` of the OCP 8-bit floating point specification."""

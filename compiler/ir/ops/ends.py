@@ -31,6 +31,8 @@ _MOST_TURNS = 2.0**26
 
 def rising(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a function that rises with every operand."""
+    if _are_known(operands):
+        return _once(f(*(low for low, _ in operands)))
     return f(*(low for low, _ in operands)), f(*(high for _, high in operands))
 
 
@@ -48,7 +50,7 @@ def in_unit(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
 def difference(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a function, or a comparison, that rises with its first operand and falls with its second."""
     (xl, xh), (yl, yh) = operands
-    return f(xl, yh), f(xh, yl)
+    return _once(f(xl, yl)) if _are_known(operands) else (f(xl, yh), f(xh, yl))
 
 
 def lowest_at(where: float, bottom: float) -> Ends:
@@ -56,10 +58,12 @@ def lowest_at(where: float, bottom: float) -> Ends:
 
     def ends(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
         ((low, high),) = operands
+        if _are_known(operands):
+            return _once(f(low))
         at_low, at_high = f(low), f(high)
         lower = _lesser(at_low, at_high, xp)
         inside = (low < where) & (high > where)
-        return xp.where(inside, xp.full_like(lower, bottom * _FURTHER), lower), _greater(at_low, at_high, xp)
+        return xp.where(inside, bottom * _FURTHER, lower), _greater(at_low, at_high, xp)
 
     return ends
 
@@ -80,11 +84,11 @@ def squares(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
 
 def products(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a product: at one of the corners."""
+    for x, y in (operands, operands[::-1]):
+        if not _are_known((x, y)) and _is_positive(y, xp):
+            return x[0] * xp.where(x[0] >= 0, *y), x[1] * xp.where(x[1] >= 0, *y[::-1])
     x, y = operands
-    if x[0] is x[1] and y[0] is y[1]:
-        found = x[0] * y[0]
-        return found, found
-    return _hull([a * b for a, b in product(x, y)], xp)
+    return _hull([a * b for a, b in product(_distinct(x), _distinct(y))], xp)
 
 
 def fused(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
@@ -97,15 +101,19 @@ def fused(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
 def quotients(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a quotient: anything beside a pole."""
     x, y = operands
-    low, high = _hull([a / b for a, b in product(x, y)], xp)
+    if _are_known(operands):
+        return _once(x[0] / y[0])
+    if _is_positive(y, xp):
+        return x[0] / xp.where(x[0] >= 0, *y[::-1]), x[1] / xp.where(x[1] >= 0, *y)
+    low, high = _hull([a / b for a, b in product(_distinct(x), _distinct(y))], xp)
     pole = (y[0] <= 0) & (y[1] >= 0) & (y[0] != y[1])
-    return xp.where(pole, xp.full_like(low, -math.inf), low), xp.where(pole, xp.full_like(high, math.inf), high)
+    return xp.where(pole, -math.inf, low), xp.where(pole, math.inf, high)
 
 
 def whole_quotients(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a quotient of floats that is rounded down: at the corners, anything beside a pole."""
     x, y = operands
-    low, high = _hull([f(a, b) for a, b in product(x, y)], xp)
+    low, high = _hull([f(a, b) for a, b in product(_distinct(x), _distinct(y))], xp)
     return _beside_a_pole(low, high, y, xp)
 
 
@@ -189,10 +197,11 @@ def unordered(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pai
 def inverse_roots(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of one divided by a root: it falls, but for -0, of which it is -inf."""
     ((low, high),) = operands
+    if _are_known(operands):
+        return _once(f(low))
     at_low, at_high = f(low), f(high)
     is_open = xp.signbit(low) & ~xp.signbit(high)
-    lower = xp.where(is_open, xp.full_like(at_high, -math.inf), at_high)
-    return lower, xp.where(is_open, xp.full_like(at_low, math.inf), at_low)
+    return xp.where(is_open, -math.inf, at_high), xp.where(is_open, math.inf, at_low)
 
 
 def equal(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
@@ -211,6 +220,31 @@ def below(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pair:
     """Of a comparison that holds the more the less the first operand is, and the greater the second."""
     (xl, xh), (yl, yh) = operands
     return f(xh, yl), f(xl, yh)
+
+
+def _are_known(operands: Sequence[Pair]) -> bool:
+    """Whether each operand has one array for both ends."""
+    return all(low is high for low, high in operands)
+
+
+def _once(found: Array) -> Pair:
+    return found, found
+
+
+def _distinct(x: Pair) -> tuple[Array, ...]:
+    return x[:1] if x[0] is x[1] else x
+
+
+def _is_positive(x: Pair, xp: Any) -> bool:
+    """Whether all between the ends is finite and above zero, everywhere."""
+    low, high = map(_unrepeated, x)
+    return bool((low > 0).all()) and bool(xp.isfinite(high).all())
+
+
+def _unrepeated(x: Array) -> Array:
+    """An array without the dimensions along which it was broadcast."""
+    strides = x.stride() if hasattr(x, "stride") else x.strides
+    return x[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]
 
 
 def _hull(corners: Sequence[Array], xp: Any) -> Pair:

@@ -84,7 +84,13 @@ def tensor_map_has_1_to_5_dimensions(s: Schedule) -> _Found:
     for c, dims in maps(s):
         condition = settled(1 <= len(dims) <= TENSOR_MAP_RANK, f"{len(dims)} <= {TENSOR_MAP_RANK}")
         yield from condition.require(
-            encode_breach("tensor_map_has_1_to_5_dimensions", c.where, len(dims), "1 to 5", "Merge contiguous axes.")
+            encode_breach(
+                "tensor_map_has_1_to_5_dimensions",
+                c.where,
+                len(dims),
+                f"1 to {TENSOR_MAP_RANK}",
+                "Merge contiguous axes.",
+            )
         )
 
 

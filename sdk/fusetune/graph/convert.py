@@ -43,6 +43,11 @@ class Converted:
     draws: int = 0
     layouts: tuple[tuple[Any, ...] | None, ...] = ()
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """`inputs` where nothing is drawn: a node each."""
+        return tuple(x for x in self.inputs if isinstance(x, Node))
+
     def binding(self, tensors: Sequence[Any]) -> Binding:
         """Sizes, strides and alignment of the tensors of a call, which may be fake or meta tensors; of a list the
         alignment that all of it has."""
@@ -58,6 +63,10 @@ class Converted:
     def number(self, node: Node, sizes: Mapping[str, int]) -> int | float:
         """One of `scalars` that is a size of the trace, or worked out of sizes, at a call with these `sizes`."""
         return settled_number(node.meta["val"], self.symbols, sizes)
+
+    def numbers(self, given: Mapping[Node, Any], sizes: Mapping[str, int]) -> list[Any]:
+        """What `scalars` are at a call that gives these nodes, with these `sizes`."""
+        return [given[x] if x in given else self.number(x, sizes) for x in self.scalars]
 
     def values(
         self, tensors: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], sizes: Mapping[str, int]

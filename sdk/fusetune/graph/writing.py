@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, overload
+from typing import Any, Literal, NoReturn, cast, overload
 
 import torch
 from torch.fx import Node
@@ -143,7 +143,7 @@ class Writing:
         found = DTYPE_OF.get(str(dtype).rpartition(".")[2])
         if found is None:
             self.refuse(node, f"fusions have no {str(dtype).rpartition('.')[2]}")
-        return found  # type: ignore[return-value]
+        return found
 
     def shape(self, node: Node, item: int | None = None) -> tuple[Size, ...]:
         """The shape of a node's result. What is no number and no input's size stands as torch writes it: a value may
@@ -290,4 +290,4 @@ def _plain(x: Any, dtype: DTypeName) -> Operand:
     """A number as it may stand beside a tensor of this dtype."""
     if isinstance(x, float) and dtype not in FLOATS:
         return int(x)
-    return x  # type: ignore[no-any-return]
+    return cast(Operand, x)

@@ -28,11 +28,12 @@ def run_of(kernel: Any, captured: Captured, converted: Converted, sizes: Mapping
 
         return run
 
+    nodes = converted.nodes
+
     def run_with_numbers(args: tuple[Any, ...], kwargs: Any) -> Any:
         given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
-        numbers = [given[x] if x in given else converted.number(x, sizes) for x in converted.scalars]
-        tensors = tuple(given[node] for node in converted.inputs)  # type: ignore[index]  # what draws has no kernel here
-        return result_of(tensors, kernel(*tensors, *numbers))
+        tensors = tuple(given[node] for node in nodes)
+        return result_of(tensors, kernel(*tensors, *converted.numbers(given, sizes)))
 
     return run_with_numbers
 

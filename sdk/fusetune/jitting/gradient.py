@@ -58,7 +58,7 @@ def _half(half: JointHalf, tensors: Sequence[torch.Tensor | None], sized: Specia
     if converted.draws:
         raise CannotConvert("the function", DRAWS)
     given = {x: _stand_in(x, sized) if t is None else t for x, t in zip(half.inputs, tensors, strict=True)}
-    binding = converted.binding([given[x] for x in converted.inputs])  # type: ignore[index]
+    binding = converted.binding([given[x] for x in converted.nodes])
     return Specialized.of_fusion(converted, binding, size=half.moved_bytes)
 
 
@@ -78,15 +78,15 @@ class _Part:
     def __init__(self, half: JointHalf, of: Specialized, kernel: Any) -> None:
         assert of.converted is not None
         self.converted, self.sizes, self.kernel = of.converted, of.binding.sizes, kernel
-        self.call = checked_once(kernel)
+        self.call, self.nodes = checked_once(kernel), of.converted.nodes
         self.inputs = [x for x in half.inputs if isinstance(x.meta.get("val"), torch.Tensor)]
         self.outputs = [x for x in half.outputs if isinstance(x.meta.get("val"), torch.Tensor)]
 
     def __call__(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """Raises KernelError."""
         converted, given = self.converted, dict(zip(self.inputs, tensors, strict=True))
-        taken = [given[x] for x in converted.inputs]  # type: ignore[index]
-        numbers = [given[x] if x in given else converted.number(x, self.sizes) for x in converted.scalars]
+        taken = [given[x] for x in self.nodes]
+        numbers = converted.numbers(given, self.sizes)
         made = self.kernel(*taken, *numbers) if numbers else self.call(taken)
         values = converted.values(taken, made if isinstance(made, tuple) else (made,), self.sizes)
         by_node = {form.node: value for form, value in zip(converted.outputs, values, strict=True)}
@@ -138,7 +138,7 @@ class _Join:
 
         def run(args: Any, kwargs: Any) -> Any:
             leaves = pytree.tree_leaves((tuple(args), dict(kwargs)))
-            found = Joined.apply(*(leaves[i] for i in self.places))  # type: ignore[no-untyped-call]
+            found = Joined.apply(*(leaves[i] for i in self.places))  # type: ignore[no-untyped-call]  # torch types no autograd.Function
             return joint.results.put_together(found)
 
         return run
@@ -177,7 +177,7 @@ class _Join:
             return None
         if strides not in self._others:
             given = dict(zip(back.inputs, [*saved, *gradients], strict=True))
-            binding = back.converted.binding([given[x] for x in back.converted.inputs])  # type: ignore[index]
+            binding = back.converted.binding([given[x] for x in back.nodes])
             self._others[strides] = replace(self.backward, binding=binding, kernel=None)
         other = self._others[strides]
         kernel = self.kernel_of(other)

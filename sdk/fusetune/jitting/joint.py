@@ -8,7 +8,7 @@ would read what is made again (`torch_compile.regions.bits`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -64,6 +64,10 @@ class JointHalf:
         ends = {*(x for x in self.inputs if x.users), *self.outputs}
         return sum(bytes_of(x.meta["val"]) for x in ends if isinstance(x.meta.get("val"), torch.Tensor))
 
+    def again(self) -> JointHalf:
+        """The half of its graph as that is now."""
+        return _half(self.graph_module)
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -82,6 +86,10 @@ class Joint:
         """How many tensors the forward saves."""
         tensors = [x for x in self.backward.inputs if isinstance(x.meta.get("val"), torch.Tensor)]
         return len(tensors) - sum(self.results.differentiable)
+
+    def with_backward(self, backward: JointHalf) -> Joint:
+        """The same, its backward said otherwise."""
+        return replace(self, backward=backward)
 
 
 def joint_of(fn: Callable[..., Any], leaves: Sequence[Any], spec: Any, *, symbolic: bool) -> Joint | None:
@@ -185,11 +193,11 @@ def _without_saving(graph: Graph, count: int, tangents: range) -> tuple[JointHal
     needed = _above(graph, outputs[count:])
     primals = [node for n, node in enumerate(inputs) if n not in tangents]
     saved = [node for node in primals if node in needed]
-    forward = _extracted(graph, primals, [*outputs[:count], *saved])
-    return forward, _extracted(graph, [*saved, *inputs[tangents.start : tangents.stop]], outputs[count:])
+    forward = part_of(graph, primals, [*outputs[:count], *saved])
+    return forward, part_of(graph, [*saved, *inputs[tangents.start : tangents.stop]], outputs[count:])
 
 
-def _extracted(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> JointHalf:
+def part_of(graph: Graph, inputs: Sequence[Node], outputs: Sequence[Node]) -> JointHalf:
     """The part of a graph that gives `outputs` of `inputs`."""
     made, wanted = Graph(), _above(graph, outputs)
     of = {node: made.node_copy(node) for node in inputs}

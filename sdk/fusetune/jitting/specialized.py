@@ -107,7 +107,7 @@ class Specialized:
             if torch.is_grad_enabled() and any(x.requires_grad for x in captured.closed):
                 return cls.eager(NEEDS_ITS_OWN)
             given = dict(zip(captured.placeholders, captured.tensors(args, kwargs), strict=True))
-            tensors = [given[node] for node in converted.inputs]  # type: ignore[index]
+            tensors = [given[node] for node in converted.nodes]
             binding = converted.binding(tensors)
         except CannotConvert as error:
             return cls.eager(str(error), error)

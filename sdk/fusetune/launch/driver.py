@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from fusetune.errors import LaunchFailed, NoDevice, PackageMissing
@@ -29,7 +29,7 @@ def driver() -> ModuleType:
             ) from error
     if status != bindings.CUresult.CUDA_SUCCESS:
         raise NoDevice(f"cuInit answered {status.name}", "Run on a machine with an NVIDIA GPU and its driver.")
-    return bindings  # type: ignore[no-any-return]
+    return cast(ModuleType, bindings)
 
 
 def check(call: str, answer: tuple[Any, ...]) -> Any:

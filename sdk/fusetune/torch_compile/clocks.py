@@ -75,7 +75,7 @@ def _events_around(call: Callable[[], Any]) -> tuple[Any, Any]:
     wait = getattr(torch.cuda, "_sleep", None)  # torch's own tests wait by it; no public call does
     if wait is not None:
         wait(AHEAD_CYCLES)
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     for _ in range(REPEATS):
         call()

@@ -25,8 +25,9 @@ from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
 from fusetune.torch_compile.listing import ListCall, lowered_lists
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eager_of, eager_of, lowered
 from fusetune.torch_compile.options import CompileOptions
-from fusetune.torch_compile.program import Boxed, Call, calls_of, held_by, program
+from fusetune.torch_compile.program import Boxed, Call, boxed, calls_of, held_by, program
 from fusetune.torch_compile.regions.bits import keeping_decisions
+from fusetune.torch_compile.regions.of_one_type import split_by_types
 from fusetune.torch_compile.regions.order import steps_of
 from fusetune.torch_compile.regions.products import WithProducts, with_products
 from fusetune.torch_compile.regions.propose import propose
@@ -260,6 +261,7 @@ class _Session:
     def _compiled(self, gm: fx.GraphModule, kind: str) -> Boxed:
         gm.graph.eliminate_dead_code()
         numbers_as_literals(gm)
+        split_by_types(gm.graph)
         flow, regions = propose(gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes)
         name = self.backend.next_name(kind)
         made = [self._proposed(region, name, n) for n, region in enumerate(regions)]
@@ -268,7 +270,7 @@ class _Session:
         covered = {n for way, x in zip(ways, wide, strict=True) if x.call is not None for n in way.covers}
         placed = [*(x for n, x in enumerate(made) if n not in covered), *wide]
         made += wide
-        kept = {id(x.region): x for x in placed if x.call is not None}
+        kept = {id(x.region): call for x in placed if (call := x.call) is not None}
         steps = steps_of(flow, [x.region for x in placed if x.call is not None])
         calls = [
             call
@@ -276,13 +278,13 @@ class _Session:
             for call in (
                 calls_of(step.nodes)
                 if step.region is None
-                else [Call(step.gives, kept[id(step.region)].call, step.reads, {}, is_boxed=True)]  # type: ignore[arg-type]
+                else [Call(step.gives, kept[id(step.region)], step.reads, {}, is_boxed=True)]
             )
         ]
         run = program(_placeholders(gm.graph), [*held_by(gm), *calls], _outputs(gm.graph), name)
         self.proposed += made
         self.backend.proposed += made
-        self._request([x.call for x in made if x.call is not None])
+        self._request([call for x in made if (call := x.call) is not None])
         return run if kind == "backward" else _between_steps(self.begin, run, self.steps.begin)
 
     def _around(self, way: WithProducts, made: Sequence[Proposed], graph: str, number: int) -> Proposed:
@@ -390,5 +392,4 @@ def _between_steps(begin: Callable[[], None], run: Boxed, begun: Callable[[Seque
         begun(found)
         return found
 
-    step._boxed_call = True  # type: ignore[attr-defined]
-    return step
+    return boxed(step)

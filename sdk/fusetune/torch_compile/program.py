@@ -31,7 +31,8 @@ class Call:
 
 def calls_of(nodes: Sequence[fx.Node]) -> list[Call]:
     """The nodes as they stand in their graph."""
-    return [Call((node,), node.target, node.args, node.kwargs) for node in nodes]  # type: ignore[arg-type]
+    # A `call_function` node's target is the function; of other kinds it is a name.
+    return [Call((node,), node.target, node.args, node.kwargs) for node in nodes if callable(node.target)]
 
 
 def held_by(gm: fx.GraphModule) -> list[Call]:
@@ -54,9 +55,13 @@ def program(inputs: Sequence[fx.Node], calls: Sequence[Call], outputs: Any, name
     lines.append(f"return {writer.text(outputs)}")
     source = f"def {name}(args):\n" + "".join(f"    {line}\n" for line in lines if line)
     exec(compile(source, f"<fusetune {name}>", "exec"), writer.held)
-    found: Boxed = writer.held[name]
-    found._boxed_call = True  # type: ignore[attr-defined]
-    return found
+    return boxed(writer.held[name])
+
+
+def boxed(run: Boxed) -> Boxed:
+    """`run` with the mark that AOTAutograd looks for: it takes its arguments in one list, and may empty it."""
+    run._boxed_call = True  # type: ignore[attr-defined]  # functions have what one gives them
+    return run
 
 
 def _call_lines(writer: _Writer, call: Call, gone: Sequence[fx.Node]) -> list[str]:

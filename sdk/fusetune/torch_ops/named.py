@@ -37,7 +37,7 @@ def register(name: str, made_of: Any, *, backward: Any = None, changes: Sequence
     if not hasattr(made_of, "artifact") and not hasattr(made_of, "part"):
         expected = "a Kernel, or a function under fusetune.jit"
         raise InvalidRequest((Problem("made_of", type(made_of).__name__, expected, "Decorate it: fusetune.jit."),))
-    library = _LIBRARIES.setdefault(space, Library(space, "FRAGMENT"))  # type: ignore[no-untyped-call]
+    library = _LIBRARIES.setdefault(space, Library(space, "FRAGMENT"))
     if hasattr(made_of, "artifact"):
         return _of_kernel(library, space, op, made_of, backward)
     if backward is not None:
@@ -56,12 +56,15 @@ def _schema_of(function: Callable[..., Any], changes: tuple[str, ...]) -> str:
         raise InvalidRequest((Problem("the function", reason, expected, fix),)) from None
 
 
-def _define(library: Library, op: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
-    library.define(f"{op}{schema}", tags=_TAGS)  # type: ignore[no-untyped-call]
+def _define(
+    library: Library, op: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]
+) -> Callable[..., Any]:
+    library.define(f"{op}{schema}", tags=_TAGS)
     for device in ("CUDA", "CPU"):
-        library.impl(op, run, device)  # type: ignore[no-untyped-call]
+        library.impl(op, run, device)
     register_fake(f"{library.ns}::{op}", fake, lib=library)
-    return getattr(getattr(torch.ops, library.ns), op)
+    found: Callable[..., Any] = getattr(getattr(torch.ops, library.ns), op)
+    return found
 
 
 def _of_kernel(library: Library, space: str, op: str, kernel: Any, backward: Any) -> Callable[..., Any]:
@@ -86,7 +89,7 @@ def _of_kernel(library: Library, space: str, op: str, kernel: Any, backward: Any
         grads = register(f"{space}::{op}_backward", backward)
         _give_gradients(library, op, count, grads)
     if not changed:
-        return called  # type: ignore[no-any-return]
+        return called
 
     def with_inputs(*given: Any) -> Any:
         """The operator; outputs that are inputs stand in their places."""
@@ -130,10 +133,10 @@ def _of_function(library: Library, op: str, jitted: Any, changes: tuple[str, ...
     forward = torch.no_grad()(jitted.part("operator", function, is_inside=True))
     called = _define(library, op, _schema_of(function, changes), forward, function)
     if not jitted.grad:
-        return called  # type: ignore[no-any-return]
+        return called
 
     def define(suffix: str, schema: str, run: Callable[..., Any], fake: Callable[..., Any]) -> Any:
         return _define(library, op + suffix, schema, run, fake)
 
-    library.impl(op, Gradients(jitted, called, define), "Autograd")  # type: ignore[no-untyped-call]
-    return called  # type: ignore[no-any-return]
+    library.impl(op, Gradients(jitted, called, define), "Autograd")
+    return called

@@ -18,7 +18,7 @@ from fusetune.wire.service import Accept
 Otherwise = Callable[[list[torch.Tensor], Any, FusetuneError], list[torch.Tensor]]
 """What a call gives whose kernel failed: of its tensors, the kernel and the error, which it may raise again."""
 
-LIBRARY = Library("fusetune", "FRAGMENT")  # type: ignore[no-untyped-call]
+LIBRARY = Library("fusetune", "FRAGMENT")
 
 
 class _Held:
@@ -98,9 +98,9 @@ def _as_traced(tensors: list[torch.Tensor], key: str) -> list[torch.Tensor]:
     return as_returned(_held(key).kernel, tensors)
 
 
-LIBRARY.define(  # type: ignore[no-untyped-call]
+LIBRARY.define(
     "run(Tensor[] xs, str key) -> Tensor[]", tags=(torch.Tag.needs_exact_strides, torch.Tag.pt2_compliant_tag)
 )
 for _device in ("CUDA", "CPU"):
-    LIBRARY.impl("run", _run, _device)  # type: ignore[no-untyped-call]
+    LIBRARY.impl("run", _run, _device)
 register_fake("fusetune::run", _as_traced, lib=LIBRARY)

@@ -5,6 +5,7 @@ What each form of a function may err stands in its operator's row (`compiler.ir.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,12 @@ def error_of(kind: OpKind, dtype: DType, grade: MathGrade) -> ErrorBound | None:
 def widen(error: ErrorBound, result: Array, operand: Array, xp: Any) -> Array:
     """The error of results (f64) of operands of this size; nothing for what is no finite number."""
     size, argument = xp.abs(result), xp.abs(operand)
-    argument = xp.where(xp.isfinite(argument), argument, xp.zeros_like(argument))
+    argument = xp.where(argument < math.inf, argument, 0.0)
     share = error.relative + error.argument * argument if error.argument else error.relative
     found = size * share + error.absolute
     if error.of_operand:
         found = found + argument * error.of_operand
-    return xp.where(xp.isfinite(size), found, xp.zeros_like(size))
+    return xp.where(size < math.inf, found, 0.0)
 
 
 def sum_error(count: int, unit_roundoff: float) -> float:

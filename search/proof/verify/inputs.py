@@ -254,12 +254,18 @@ def _peak_values(fusion: Fusion, dtype: DType) -> tuple[float, tuple[float, ...]
 
 def _is_last(value: Value, elems: int, arrays: Arrays) -> Array:
     """Which elements of a storage are the last along a dimension."""
-    here = arrays.empty(elems, DType.BOOL)
+    xp, here = arrays.xp, arrays.empty(elems, DType.BOOL)
     here[:] = False
-    view = arrays.strided(here, value.shape, value.strides)
+    shares_places = value.elems > elems or 0 in value.strides  # torch does not write through such a view
+    places = xp.cumsum(xp.asarray(~here, dtype=xp.int64), 0) - 1 if shares_places else here
+    view = arrays.strided(places, value.shape, value.strides)
     for dim, extent in enumerate(value.shape):
         if extent > 1:
-            view[(slice(None),) * dim + (-1,)] = True
+            last = view[(slice(None),) * dim + (slice(-1, None),)]
+            if shares_places:
+                here[last.reshape(-1)] = True
+            else:
+                last[...] = True
     return here
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from compiler.dtypes import DType
 from compiler.ir.fusion import Number, Op
 from compiler.ir.ops import COMPARE, CONTRACTIONS, SUMS, OpKind
-from compiler.reference import FLOAT_FORMATS, Values, round_to, rounded
+from compiler.reference import FLOAT_FORMATS, Values, rounded
 from compiler.reference.floats import scalar
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
@@ -170,10 +170,11 @@ class Intervals:
         low, high = self._ends_of(op, value, args, dtype)
         if error is not None:
             size = self._largest(*self.ends(args[0]))
-            low, high = low - widen(error, low, size, self.xp), high + widen(error, high, size, self.xp)
+            below = widen(error, low, size, self.xp)
+            low, high = low - below, high + (below if low is high else widen(error, high, size, self.xp))
         if not dtype.is_float:
             return self._unwrapped(value, low, high, dtype)
-        low, high = (rounded(end, dtype, self.xp) for end in (low, high))
+        low, high = self._alike(low, high, lambda end: rounded(end, dtype, self.xp))
         return self._collapsed(self._settled(value, low, high, args))
 
     def fold(self, kind: OpKind, x: Bounded, axes: tuple[int, ...], dtype: DType) -> Bounded:
@@ -250,11 +251,11 @@ class Intervals:
         error = error * x.terms + (_LOST_PRODUCT * count if kind in CONTRACTIONS else 0.0)
         if x.is_coarse is not None:
             # Every partial sum, in any order, is a multiple of 1/2 that the accumulator holds.
-            error = xp.where(x.is_coarse & (x.terms <= _EXACT_SUM), xp.zeros_like(error), error)
+            error = xp.where(x.is_coarse & (x.terms <= _EXACT_SUM), 0.0, error)
         # A partial sum may leave the range of the accumulator, or not.
         over = xp.isfinite(self._wide(x.value)) & (x.terms > accumulator.largest)
-        error = xp.where(over, xp.full_like(error, math.inf), error)
-        error = xp.where(xp.isfinite(error) | over, error, xp.zeros_like(error))  # infinite terms: of every order
+        error = xp.where(over, math.inf, error)
+        error = xp.where(xp.isfinite(error) | over, error, 0.0)  # infinite terms: of every order
         low, high = low - error, high + error
         if kind is OpKind.MEAN:
             low, high = (end / scalar(count, end, xp) for end in (low, high))
@@ -284,10 +285,10 @@ class Intervals:
         error = xp.asarray(counts, dtype=xp.float64, device=terms.device).reshape(shape) * terms
         halves = xp.asarray((low != high) | (low * 2.0 != xp.round(low * 2.0)), dtype=xp.float64)
         coarse = exact(op.kind, [halves, axis, bool(op.start)], xp) == 0
-        error = xp.where(coarse & (terms <= _EXACT_SUM), xp.zeros_like(error), error)
+        error = xp.where(coarse & (terms <= _EXACT_SUM), 0.0, error)
         over = xp.isfinite(self._wide(value)) & (terms > accumulator.largest)
-        error = xp.where(over, xp.full_like(error, math.inf), error)
-        error = xp.where(xp.isfinite(error) | over, error, xp.zeros_like(error))
+        error = xp.where(over, math.inf, error)
+        error = xp.where(xp.isfinite(error) | over, error, 0.0)
         low, high = (rounded(end, dtype, xp) for end in (along(low) - error, along(high) + error))
         return self._settled(value, low, high, ())
 
@@ -382,9 +383,9 @@ class Intervals:
         if chosen is None or chosen.axes != axes:
             return made
         if kind is OpKind.AMIN:  # one of the chosen is there: the least is no more than the most that one may be
-            reached = xp.where(chosen.possible, chosen.high, xp.full_like(chosen.high, -math.inf))
+            reached = xp.where(chosen.possible, chosen.high, -math.inf)
             return replace(made, best=xp.amax(reached, axis=axes, keepdims=True))
-        reached = xp.where(chosen.possible, chosen.low, xp.full_like(chosen.low, math.inf))
+        reached = xp.where(chosen.possible, chosen.low, math.inf)
         return replace(made, best=xp.amin(reached, axis=axes, keepdims=True))
 
     def _with_best(self, kind: OpKind, x: Bounded) -> Bounded:
@@ -420,13 +421,15 @@ class Intervals:
         if not source.is_float:  # f64 may have rounded before
             lost = self.xp.where(self.xp.abs(high) + self.xp.abs(low) >= _EXACT_INTEGER, 2.0**-52, 0.0)
             low, high = low - self.xp.abs(low) * lost, high + self.xp.abs(high) * lost
-        low, high = (round_to(end, target, self.xp) for end in (low, high))
+        low, high = self._alike(low, high, lambda end: self.values.converted(end, source, target))
         widened = x.candidates if source.is_float and holds(target, source) else None
         return self._collapsed(replace(self._settled(value, low, high, (x,)), candidates=widened))
 
     def _collapsed(self, x: Bounded) -> Bounded:
         """Without ends where they tell nothing: later operators are then worked out once, not three times."""
         low, high = self.ends(x)
+        if low is high:
+            return Bounded(x.value, role=x.role)
         known = (low == high) | (self.xp.isnan(low) & self.xp.isnan(high))
         return Bounded(x.value, role=x.role) if bool(known.all()) else x
 
@@ -435,16 +438,18 @@ class Intervals:
     ) -> Bounded:
         """Ends at both infinities where an operand may be anything, or where NaN is possible and not sure."""
         xp = self.xp
-        nan = xp.isnan(low) | xp.isnan(high)
-        is_number = ~xp.isnan(self._wide(value))
-        open_ = (nan & is_number) | (~nan & ~is_number) | (xp.isnan(low) != xp.isnan(high))
+        is_nan = xp.isnan(self._wide(value))
+        open_ = xp.isnan(low) != is_nan
+        if low is not high:
+            open_ = open_ | (xp.isnan(high) != is_nan)
         for x in args:
             if x.is_known:
                 continue
             free = self._is_free(x)
             open_ = open_ | (xp.amax(free, axis=folded, keepdims=True) if folded else free)
-        low = xp.where(open_, xp.full_like(low, -math.inf), low)
-        return Bounded(value, low, xp.where(open_, xp.full_like(high, math.inf), high))
+        if not bool(open_.any()):
+            return Bounded(value, low, high)
+        return Bounded(value, xp.where(open_, -math.inf, low), xp.where(open_, math.inf, high))
 
     def _unwrapped(self, value: Array, low: Array, high: Array, dtype: DType) -> Bounded:
         """Ends of integers: near those of its range an error may become one of the whole range."""
@@ -453,8 +458,7 @@ class Intervals:
 
     def _in_range(self, value: Array, low: Array, high: Array, inside: Array) -> Bounded:
         xp = self.xp
-        low = xp.where(inside, low, xp.full_like(low, -math.inf))
-        return Bounded(value, low, xp.where(inside, high, xp.full_like(high, math.inf)))
+        return Bounded(value, xp.where(inside, low, -math.inf), xp.where(inside, high, math.inf))
 
     def _anything(self, value: Array) -> Bounded:
         """Whatever a kernel has is right."""
@@ -464,10 +468,15 @@ class Intervals:
     def _is_free(self, x: Bounded) -> Array:
         """Where any answer is right."""
         low, high = self.ends(x)
-        return self.xp.isinf(low) & self.xp.isinf(high) & (low < high)
+        return (low == -math.inf) & (high == math.inf)
 
     def _largest(self, low: Array, high: Array) -> Array:
-        return self.xp.maximum(self.xp.abs(low), self.xp.abs(high))
+        return self.xp.abs(low) if low is high else self.xp.maximum(self.xp.abs(low), self.xp.abs(high))
+
+    def _alike(self, low: Array, high: Array, made: Callable[[Array], Array]) -> tuple[Array, Array]:
+        """What is made of each end, once where they are one array."""
+        below = made(low)
+        return below, below if low is high else made(high)
 
     def _wide(self, x: Array) -> Array:
         return self.xp.asarray(self.xp.asarray(x), dtype=self.xp.float64)

@@ -10,6 +10,7 @@ terms do (`search.proof.verify.functions.sum_error`), they add up as if independ
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -48,7 +49,7 @@ class OnlineIntervals(Intervals):
             return found
         low, high = self.ends(found)
         share = found.terms * (_RESCALED_F64 if dtype is DType.F64 else _RESCALED)
-        share = self.xp.where(self.xp.isfinite(share), share, self.xp.zeros_like(share))
+        share = self.xp.where(share < math.inf, share, 0.0)
         return replace(found, low=low - share, high=high + share)
 
     def merge(self, kind: OpKind, x: Bounded, y: Bounded) -> Bounded:

@@ -16,14 +16,15 @@ rows_begin  where vectors lie in rows that begin at any element. "as_they_are": 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from compiler.arch import CP_ASYNC_BYTES, MAX_WORD_BYTES
+from compiler.arch import BULK_BYTES, CP_ASYNC_BYTES, MAX_WORD_BYTES, TENSOR_MAP_BOX
 from compiler.ir.tensor import CopyVia
+from search.space.constraints import Constraint
 from search.space.knobs import Knob
 
 VECTOR, WORDS, DIRECT, CP_ASYNC, TMA, BULK = "vector", "words", "direct", "cp_async", "tma", "bulk"
@@ -74,6 +75,24 @@ def is_staged(path: Any) -> Any:
 def fills_by_threads(path: Any) -> Any:
     """Where threads fill a shared tile, if there is one: through their registers, or past them."""
     return (path == VECTOR) | is_copied(path)
+
+
+def boxes_fit(axes: tuple[str, ...], holds: Callable[..., Any]) -> Constraint:
+    """Where no box of a tensor map has more than `TENSOR_MAP_BOX` elements in a dimension."""
+    reason = f"A box has at most {TENSOR_MAP_BOX} elements in a dimension."
+    return Constraint("tensor_map_boxes_are_1_to_256", axes, holds, reason)
+
+
+def inner_boxes_are_whole(axes: tuple[str, ...], holds: Callable[..., Any]) -> Constraint:
+    """Where the rows of a box are as long as the copy engine asks."""
+    reason = f"The inner box is a multiple of {BULK_BYTES} bytes."
+    return Constraint("tensor_map_inner_box_is_a_multiple_of_16_bytes", axes, holds, reason)
+
+
+def copies_have_a_width(axes: tuple[str, ...], holds: Callable[..., Any]) -> Constraint:
+    """Where threads that copy past their registers move as many bytes at a time as cp.async can."""
+    reason = "A thread copies 4, 8 or 16 bytes at a time past its registers."
+    return Constraint("cp_async_moves_4_8_or_16_bytes", axes, holds, reason)
 
 
 def load_knob(able: Mapping[str, bool]) -> Knob:

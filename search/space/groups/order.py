@@ -10,6 +10,11 @@ raster                       of products: strips of so many tile rows, or tile c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from search.space.constraints import Constraint
+
 COLUMNS_INNER, ROWS_INNER = "columns_inner", "rows_inner"
 
 GROUPED = "grouped"
@@ -28,3 +33,21 @@ slabs of a sweep as well, no less. Where rows are all the slabs have, parts of r
 ROWS, COLUMNS = RASTERS = ("rows", "columns")
 
 KNOBS = {"tile_order": (COLUMNS_INNER, ROWS_INNER, GROUPED, AS_STORED, *SWEPT), "raster": RASTERS}
+
+
+def raster_constraints(axes: tuple[str, ...], along: Callable[..., Any]) -> list[Constraint]:
+    """What strips of tiles may be. `along` of a raster and the knobs `axes`: the tiles along the side that it names."""
+    return [
+        Constraint(
+            "product_strips_are_whole",
+            ("raster", "raster_group", *axes),
+            lambda raster, group, *knobs: (group == 1) | (along(raster, *knobs) % group == 0),
+            "Strips of tiles are whole.",
+        ),
+        Constraint(
+            "redundant_raster",
+            ("raster", "raster_group"),
+            lambda raster, group: (group > 1) | (raster == ROWS),
+            "Strips of one tile row are the order of columns.",
+        ),
+    ]

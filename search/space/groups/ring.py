@@ -102,7 +102,7 @@ def ring_constraints(r: Rings) -> list[Constraint]:
             lambda fill, *threads: (
                 (fill == ELECTED) | (_all(threads) + WARPGROUP_THREADS <= r.arch.max_threads_per_block)
             ),
-            "A block has at most 1024 threads, those that load among them.",
+            f"A block has at most {r.arch.max_threads_per_block} threads, those that load among them.",
         ),
         Constraint(
             "persistent_blocks_are_resident",

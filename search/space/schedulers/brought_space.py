@@ -15,10 +15,10 @@ import numpy as np
 
 from compiler.arch import BARRIER_BYTES, CP_ASYNC_BYTES, REGISTER_BYTES, SMEM_LINE_BYTES, Arch
 from search.space.constraints import Constraint
-from search.space.groups import CP_ASYNC, RASTERS, ROWS, SHALLOW, TMA, VECTOR
+from search.space.groups import CP_ASYNC, RASTERS, ROWS, SHALLOW, TMA, VECTOR, raster_constraints
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape
-from search.space.schedulers.product_operands import K, ProductOperand
+from search.space.schedulers.product_operands import WHOLE_LINES, K, ProductOperand
 
 TILE = ("tile_rows", "tile_columns")
 
@@ -102,7 +102,7 @@ class BroughtFacts:
                 "product_tiles_are_whole_lines",
                 TILE,
                 lambda rows, columns: (rows % lines[0] == 0) & (columns % lines[1] == 0),
-                "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
+                WHOLE_LINES,
             ),
             Constraint(
                 "product_words_are_whole",
@@ -144,18 +144,7 @@ class BroughtFacts:
         ]
 
     def _order(self) -> list[Constraint]:
-        def strips(raster: Any, group: Any, rows: Any, columns: Any) -> Any:
-            along = np.where(raster == ROWS, -(-self.shape.m // rows), -(-self.shape.n // columns))
-            return (group == 1) | (along % group == 0)
+        def along(raster: Any, rows: Any, columns: Any) -> Any:
+            return np.where(raster == ROWS, -(-self.shape.m // rows), -(-self.shape.n // columns))
 
-        return [
-            Constraint(
-                "product_strips_are_whole", ("raster", "raster_group", *TILE), strips, "Strips of tiles are whole."
-            ),
-            Constraint(
-                "redundant_raster",
-                ("raster", "raster_group"),
-                lambda raster, group: (group > 1) | (raster == ROWS),
-                "Strips of one tile row are the order of columns.",
-            ),
-        ]
+        return raster_constraints(TILE, along)

@@ -31,7 +31,9 @@ from search.space.groups import (
     Rings,
     TmemUse,
     block_fits,
+    boxes_fit,
     copied_rings,
+    copies_have_a_width,
     fit,
     hint_knob,
     is_copied,
@@ -193,12 +195,7 @@ def _copies(f: FlatFacts) -> list[Constraint]:
 
     return [
         copied_rings(("load",), lambda load: is_copied(load)),
-        Constraint(
-            "cp_async_moves_4_8_or_16_bytes",
-            ("load", "view", "vector"),
-            words,
-            "A thread copies 4, 8 or 16 bytes at a time past its registers.",
-        ),
+        copies_have_a_width(("load", "view", "vector"), words),
     ]
 
 
@@ -290,9 +287,7 @@ def _tensor_maps(f: FlatFacts) -> list[Constraint]:
                 pitch(side),
                 "A tensor map needs 16-byte rows and contiguous merged dimensions.",
             ),
-            Constraint(
-                "tensor_map_boxes_are_1_to_256", (side, "threads_y", "rows"), box, "A box has at most 256 rows."
-            ),
+            boxes_fit((side, "threads_y", "rows"), box),
         ]
         if f.space.elems > TENSOR_MAP_COORDINATE + 1:
             reason = "Coordinates of a tensor map are below 2^31."

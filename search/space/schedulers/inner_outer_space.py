@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.arch import WARP_THREADS, Arch
+from compiler.arch import Arch
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
@@ -97,18 +97,7 @@ def _shape(f: InnerOuterFacts) -> list[Constraint]:
             lambda threads, count: (count == 1) | (threads * count <= 512) & (2 * count <= rows),
             "A block has several rows at once where they are short, and goes through its group in two rounds or more.",
         ),
-        Constraint(
-            "threads_cover_the_tile",
-            ("threads", "rows"),
-            lambda threads, count: (threads * count >= 64) | (4 * count > rows) | (2 * count > MAX_ROWS),
-            "A block has two warps where rows suffice.",
-        ),
-        Constraint(
-            "threads_cover_the_tile",
-            ("threads", "rows", "cluster"),
-            lambda threads, count, cluster: (cluster == 1) | (count == 1) & (threads >= 4 * WARP_THREADS),
-            "A cluster has one row, and blocks of four warps.",
-        ),
+        *f.row.blocks_have_warps(min(rows // 4, MAX_ROWS // 2) + 1),
         block_fits(f.row.arch, "threads", "rows"),
     ]
 
@@ -156,18 +145,7 @@ def _memory(f: InnerOuterFacts) -> list[Constraint]:
             smem,
             "Rows of a block, times stages, and the partial results of its thread rows fit its shared memory.",
         ),
-        Constraint(
-            "threads_cover_the_tile",
-            ("keep", "rows", "load"),
-            lambda keep, count, load: (keep != "shared") | is_copied(load) | (f.rows_of_a_group % count == 0),
-            "Threads read no row from shared memory that is not there: the rows of a block divide its group.",
-        ),
-        Constraint(
-            "redundant_load",
-            ("keep", "load", "vector"),
-            lambda keep, load, vector: (keep != "shared") | (row.staged_bytes(load, vector) > 0),
-            "Some rows are brought to shared memory: threads copy 4, 8 or 16 bytes at a time past their registers.",
-        ),
+        *row.brought_rows(f.rows_of_a_group),
         Constraint(
             "staged_rows_are_cut_evenly",
             ("keep", "load", "fill", "vector", "threads", "cluster"),

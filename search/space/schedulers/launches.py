@@ -18,7 +18,7 @@ from typing import Any
 
 from compiler.arch import Arch, Card
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import CONTRACTIONS, MathGrade
+from compiler.ir.ops import CONTRACTIONS, FOLDS, MathGrade
 from compiler.ir.pinned import graded, pinned
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
@@ -29,6 +29,7 @@ from search.launches import (
     cheapest_cut,
     group_counts,
     in_groups,
+    in_tiles,
     merged_dims,
     merging_helps,
     nested_folds,
@@ -41,6 +42,7 @@ from search.launches import (
     split_factors,
     split_products,
     split_reductions,
+    tile_widths,
 )
 from search.space.constraints import Constraint
 from search.space.groups import MATH, math_knob
@@ -74,6 +76,9 @@ RAISED = "raised"
 
 SUMS = "sums"
 """How names begin of launches that sum products in parts."""
+
+TILES = "tiles"
+"""How names begin of launches of which one folds what it has of a product, tile by tile."""
 
 STORED = "stored"
 """In names of launches that store operands of products which others compute as they multiply."""
@@ -166,6 +171,8 @@ def launches_for(fusion: Fusion, card: Card, singles: Callable[[int], tuple[Sche
         allowance.spent(share)
         if cut is None or (len(cut.parts) == 1 and is_single):
             continue  # one launch is of use only with permutes or outputs in another order than a kernel holds
+        if how.startswith(TILES) and not any(_folds_a_product(part.fusion) for part in cut.parts):
+            continue  # the launch that multiplies stores all elements, and another folds them twice
         for each in _combinations(cut, [takers(part.fusion) for part in cut.parts]):
             if how.startswith(GROUPS) and InnerOuter(card.sm_count) not in each:
                 continue  # nothing is read once for rows and columns: it only splits reductions
@@ -262,6 +269,8 @@ def _programs(fusion: Fusion, card: Card, *, is_single: bool) -> Iterator[tuple[
         yield RUNS, runs
     for groups in group_counts(nested or fusion, card.sm_count):
         yield f"{GROUPS}{groups}", in_groups(nested or fusion, groups)
+    for width in tile_widths(fusion):
+        yield f"{TILES}{width}", in_tiles(fusion, width)
     for factor in product_factors(fusion, card):
         split = split_products(fusion, factor, card)
         assert split is not None, "there is a product that is split so"
@@ -277,6 +286,11 @@ def _programs(fusion: Fusion, card: Card, *, is_single: bool) -> Iterator[tuple[
     apart = None if is_single else apart_writes(fusion)
     if apart is not None:
         yield APART, apart
+
+
+def _folds_a_product(fusion: Fusion) -> bool:
+    """Whether a launch multiplies matrices and folds."""
+    return all(any(op.kind in kinds for op in fusion.ops) for kinds in (CONTRACTIONS, FOLDS))
 
 
 def _combinations(cut: Cut, takers: Sequence[tuple[Scheduler, ...]]) -> Iterator[tuple[Scheduler, ...]]:

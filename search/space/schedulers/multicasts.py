@@ -20,7 +20,7 @@ from compiler.schedule import steps
 from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
 from search.space.expressions import looked_up
-from search.space.groups import AS_THEY_ARE, DEFAULT
+from search.space.groups import AS_THEY_ARE, DEFAULT, boxes_fit
 from search.space.schedulers.iteration_space import IterationSpace, Operand
 
 MULTICASTS = (1, 2, 4)
@@ -148,9 +148,7 @@ def multicast_constraints(m: Multicasts, streamed: int, plain_order: Callable[[A
             plain,
             "Blocks of a cluster are neighbours along what operands repeat along, and bulk copies take no cache hint.",
         ),
-        Constraint(
-            "tensor_map_boxes_are_1_to_256", ("multicast", "threads_y", "rows"), boxes, "A box has at most 256 rows."
-        ),
+        boxes_fit(("multicast", "threads_y", "rows"), boxes),
         Constraint(
             "tile_exceeds_the_problem",
             ("multicast", "row_order", "threads_y", "rows"),

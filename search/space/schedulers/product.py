@@ -16,7 +16,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.arch import MMA_K_BYTES, SETMAXNREG_LEAST, SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, WGMMA_ROWS, Arch
+from compiler.arch import (
+    FRAGMENT_COLUMNS,
+    FRAGMENT_LANES,
+    MMA_K_BYTES,
+    SETMAXNREG_LEAST,
+    SMEM_LINE_BYTES,
+    SWIZZLE_CHUNK_BYTES,
+    WGMMA_ROWS,
+    Arch,
+)
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import BufferKind, CopyVia
@@ -27,6 +36,7 @@ from search.space.groups import MATH, ROWS, TMA, send
 from search.space.schedulers.by_space import BySpace
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
+from search.space.schedulers.product_folds import ProductFolds, product_folds
 from search.space.schedulers.product_space import (
     COOPERATIVE,
     PING_PONG,
@@ -34,11 +44,11 @@ from search.space.schedulers.product_space import (
     ProductFacts,
     product_space,
 )
-from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, Tiles, boxes
+from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, Tiles, boxes, whole_columns
 from search.space.space import Space
 
 P = ParallelType
-_MATRIX_COLUMNS, _PAIR = 8, 2
+_PAIR = FRAGMENT_COLUMNS // FRAGMENT_LANES
 _WARP_ROWS = 16
 _PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
 """Of a thread that loads, where those that compute hold fewer of the result than so many."""
@@ -69,7 +79,7 @@ class ProductTrace:
     sm_count: int
 
     def __post_init__(self) -> None:
-        found = product_shape(self.b.sf)
+        found = product_shape(self.b.sf, folds_too=True)
         assert isinstance(found, ProductShape), "refused fusions have no points"
         self.shape, p = found, self.point
         self.swap, self.consumers = p["swap"], p["consumers"]
@@ -81,6 +91,8 @@ class ProductTrace:
         self.of_rows, self.of_columns = reversed(sides) if self.swap else sides
         self.operands = tuple(side.name for side in found.sides)
         self.more = found.tensors[1:]
+        self.folds = found.folds
+        self.folded: tuple[str, ...] = ()  # what is folded of the result, made for that alone, or made of it
         self.pairs = (found.m_dims if self.swap else found.n_dims)[-1]
 
     def build(self) -> ScheduleTrace:
@@ -88,7 +100,11 @@ class ProductTrace:
         loaded, registers = cache_registers(b)
         operands = self.operands
         beside = [name for name in loaded if name not in operands]
-        outputs = b.sf.outputs
+        if self.folds is not None:
+            again = product_folds(b.sf, self.shape.tensors)
+            assert isinstance(again, ProductFolds), "registers change nothing of what is folded"
+            self.folds = again
+        outputs = [o.name for o in self.shape.outputs]
         staged = [send(b, name, TMA) for name in outputs] if p["store"] == TMA else []
         self.placed()
         blocks = self.sm_count * p["blocks_per_sm"] // (1 if p["paired"] == NONE else 2)
@@ -111,14 +127,20 @@ class ProductTrace:
         b.do(steps.Propagate(self.shape.tensor, others))
         for own, sides in ((1, self.of_rows), (2, self.of_columns)):
             for side in sides:
+                whole_columns(b, self.shape, side.name, len(self.brought) + 2)
                 boxes(b, side, side.name, self.brought, own, (P.UNROLL, P.BULK, P.BULK))
         apart = (*operands, *self.more, *(outputs if staged else ()))
-        result = [name for name in others if name not in apart]
+        if self.folds is not None:
+            self.folded = tuple(name for name in others if name in self.folds.only | self.folds.across)
+        result = [name for name in others if name not in (*apart, *self.folded)]
         self.fragments(pre, result, staged)
-        self.types_of(pre, result, beside, staged)
+        if result:
+            self.types_of(pre, result, beside, staged)
+        if self.folds is not None:
+            self.fold(pre, self.folds)
         for name, shared in zip(outputs, staged, strict=False):
             self.stores(name, shared, pre)
-        self.inline(pre, beside, registers, result, staged)
+        self.inline(pre, beside, [name for name in registers if name in result], result, staged)
         self.turn()
         return b.trace()
 
@@ -134,13 +156,15 @@ class ProductTrace:
         of the product itself that the instructions take."""
         b, tv, at, own = self.b, self.shape.tensor, len(pre), len(self.brought)
         width = self.point["store_columns"] if staged else self.point["tile_columns"]
-        b.split(tv, own + 2, min(width, self.point["tile_columns"]))
-        b.do(steps.Propagate(tv, tuple(result)))
+        each = min(width, self.point["tile_columns"])
+        b.split(tv, own + 2, each if self.folds is None else each // FRAGMENT_COLUMNS)
+        b.do(steps.Propagate(tv, (*result, *self.folded)))
         for name in staged:
             self.staged_tile(name, at)
-        b.split(tv, own + 4, MMA_K_BYTES // self.shape.dtype.nbytes)
-        b.split(tv, own + 3, _MATRIX_COLUMNS)
-        b.split(tv, own + 4, _PAIR)
+        b.split(tv, own + (4 if self.folds is None else 6), MMA_K_BYTES // self.shape.dtype.nbytes)
+        if self.folds is None:
+            b.split(tv, own + 3, FRAGMENT_COLUMNS)
+            b.split(tv, own + 4, _PAIR)
         for piece, size in enumerate((self.group_rows, WGMMA_ROWS, _WARP_ROWS, PATTERN_ROWS)):
             b.split(tv, own + 1 + piece, size)
         # k | group, 64 rows, warp, half, line | step, 8 columns, pair, side | k of a stage, of an instruction
@@ -149,16 +173,21 @@ class ProductTrace:
         b.parallelize(tv, [*self.brought, P.SERIAL, self.group_type, P.UNROLL, P.TIDX, P.UNROLL, *[P.MMA] * 5])
         if self.more:
             b.do(steps.Propagate(tv, self.more), steps.ParallelizeLike(tv, self.more))
-        b.do(steps.Propagate(tv, tuple(result)))
+        b.do(steps.Propagate(tv, (*result, *self.folded)))
         in_matrices = self.is_in_matrices(staged)
 
-        def first(name: str) -> None:
+        def by_steps(name: str) -> None:
             b.reorder(name, [*range(at), at + 3, *range(at, at + 3), *range(at + 4, at + 7)])
+
+        def first(name: str) -> None:
+            by_steps(name)
             if in_matrices:
                 b.split(name, at + 4, _PAIR)
                 b.merge(name, at + 5, 3)
 
         b.alike(result, first)
+        if self.folds is not None:
+            b.alike([name for name in self.folded if name in self.folds.only.union(self.folds.names)], by_steps)
 
     def types_of(self, pre: list[P], result: Sequence[str], beside: Sequence[str], staged: Sequence[str]) -> None:
         """How the loops of the result are carried out; words of what is read and stored, and of packed casts."""
@@ -172,6 +201,19 @@ class ProductTrace:
         whole = [name for name in result if name in staged or is_packed_cast(b, name)]
         b.vectorize((*whole, *(() if in_words else pairs)))
 
+    def fold(self, pre: list[P], folds: ProductFolds) -> None:
+        """[.. tiles, step, group, 64 rows, thread, 8 columns, rows, pair] of what is folded, and what is made for that
+        alone; of what is made of it the same without columns."""
+        b, at = self.b, len(pre)
+        inside = [self.group_type, P.UNROLL, P.TIDX]
+        before = [name for name in self.folded if name in folds.only]
+        behind = [name for name in self.folded if name in folds.across and name not in folds.names]
+        b.parallelize_alike([*folds.names, *before], [*pre, P.UNROLL, *inside, *[P.UNROLL] * 3])
+        b.parallelize_alike(behind, [*pre, *inside, P.UNROLL])
+        b.inline(before, at + 7)
+        b.inline(folds.names, at - (self.consumers == PING_PONG))
+        b.inline(behind, at + 3)
+
     @property
     def group_type(self) -> P:
         """How the groups that have parts of one tile are told apart."""
@@ -184,7 +226,10 @@ class ProductTrace:
     def staged_tile(self, tv: str, at: int) -> None:
         """A shared tile of [.. tiles, rows, step, columns]: lines of 128 bytes of each group's rows, swizzled."""
         nbytes = self.b.tensor(tv).dtype.nbytes
+        pieces = len(self.folds.pieces) if self.folds is not None else 1
+        whole: tuple[steps.Transform, ...] = (steps.Merge(tv, at + 2),) * (pieces - 1)
         transforms = (
+            *whole,
             steps.Split(tv, at + 2, SMEM_LINE_BYTES // nbytes),
             steps.Split(tv, at + 1, self.group_rows),
             steps.Reorder(tv, ((at + 3, at + 2), (at + 2, at + 3))),
@@ -192,12 +237,14 @@ class ProductTrace:
             steps.Split(tv, at + 3, PATTERN_ROWS),
             steps.Swizzle(tv, at + 4, at + 5),
         )
-        self.b.do(steps.SetAllocationDomain(tv, (*range(at), at + 1, at, at + 2), transforms))
+        columns = range(at + 2, at + 2 + pieces)
+        self.b.do(steps.SetAllocationDomain(tv, (*range(at), at + 1, at, *columns), transforms))
 
     def stores(self, tv: str, shared: str, pre: list[P]) -> None:
         """[.. tiles, step, group, lines, rows, line] of an output that the copy engine stores from the shared tile."""
         b, at = self.b, len(pre)
         nbytes = b.tensor(shared).dtype.nbytes
+        whole_columns(b, self.shape, tv, at + 1)
         b.split(tv, at + 1, self.point["store_columns"])
         b.split(tv, at + 2, SMEM_LINE_BYTES // nbytes)
         b.split(tv, at, self.group_rows)
@@ -211,12 +258,13 @@ class ProductTrace:
     ) -> None:
         """Each as deep as its readers' loops are its own."""
         b, at = self.b, len(pre)
-        lane = len(b.tensor(registers[0]).loop) - 1
         b.inline(self.shape.tensors, at - (self.consumers == PING_PONG))
-        b.inline(staged, at + 1)
-        between = [name for name in result if name not in (*beside, *staged, *registers, *b.sf.outputs)]
-        inline_body(b, between, registers, lane)
-        b.inline(beside, lane)
+        if registers:
+            lane = len(b.tensor(registers[0]).loop) - 1
+            b.inline(staged, at + 1)
+            between = [name for name in result if name not in (*beside, *staged, *registers, *b.sf.outputs)]
+            inline_body(b, between, registers, lane)
+            b.inline(beside, lane)
         b.inline(self.operands, len(self.brought) + 1)
 
     # The rings -------------------------------------------------------------------------------------------------------

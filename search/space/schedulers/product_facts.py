@@ -18,6 +18,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import CONTRACTIONS, POINTWISE, REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
+from search.space.schedulers.product_folds import ProductFolds, product_folds
 from search.space.schedulers.product_operands import ProductOperand, merged_stride, operand_of
 
 
@@ -35,7 +36,8 @@ class ProductOutput:
 class ProductShape:
     """Contractions over one space: the tensors that they make, the dtype of what they multiply, the operands that rows
     of the result vary along and those that columns do, the dimensions of the space by their role and how long they are
-    together, and the outputs. `beside`: inputs that are read for each element of the result."""
+    together, and the outputs that have an element for each of the result's. `beside`: inputs that are read for each
+    element of the result. `folds`: what is folded of the result's elements."""
 
     tensors: tuple[str, ...]
     dtype: DType
@@ -50,6 +52,7 @@ class ProductShape:
     k: int
     outputs: tuple[ProductOutput, ...]
     beside: tuple[str, ...]
+    folds: ProductFolds | None = None
 
     @property
     def tensor(self) -> str:
@@ -67,13 +70,17 @@ class ProductShape:
         return not any(side.chain for side in self.sides)
 
 
-def product_shape(sf: ScheduledFusion) -> ProductShape | str:
-    """What there is of an unscheduled fusion; a reason, in a sentence, for one that no scheduler of products takes."""
+def product_shape(sf: ScheduledFusion, *, folds_too: bool = False) -> ProductShape | str:
+    """What there is of an unscheduled fusion; a reason, in a sentence, for one that no scheduler of products takes.
+    `folds_too`: the one that asks folds elements of the result."""
     made = [op for op in sf.ops if op.kind in CONTRACTIONS]
     if not made:
         return "no product of matrices"
-    if any(op.kind in REDUCTIONS - CONTRACTIONS for op in sf.ops):
-        return "a reduction beside a product of matrices"
+    folds = product_folds(sf, [op.output for op in made])
+    if isinstance(folds, str):
+        return folds
+    if folds is not None and not folds_too:
+        return "a reduction of a product's elements, which product has in the kernel of warp groups"
     if any(other.output in _before(sf, op) for op in made for other in made):
         return "a product of matrices of which one is a product"
     if not _meet_along_k(sf, made):
@@ -96,6 +103,8 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
             break
     if isinstance(sides, str):
         return sides
+    if folds is not None and folds.pieces not in (m_dims[-3:], n_dims[-3:]):
+        return "a fold of a product's elements along a dimension of neither operand alone"
     beside = _beside(sf, {name for of in sides for side in of for name in side.names})
     if isinstance(beside, str):
         return beside
@@ -111,8 +120,11 @@ def product_shape(sf: ScheduledFusion) -> ProductShape | str:
         m=prod(extents[d] for d in m_dims),
         n=prod(extents[d] for d in n_dims),
         k=extents[last],
-        outputs=tuple(_output(sf, name, batch, m_dims, n_dims) for name in sf.outputs),
+        outputs=tuple(
+            _output(sf, name, batch, m_dims, n_dims) for name in sf.outputs if folds is None or name not in folds.across
+        ),
         beside=beside,
+        folds=folds,
     )
 
 
@@ -207,7 +219,7 @@ def _beside(sf: ScheduledFusion, operands: set[str]) -> tuple[str, ...] | str:
     for op in sf.ops:
         if op.kind in CONTRACTIONS or op.output in operands:
             continue
-        if op.kind not in POINTWISE | VIEWS and op.kind is not OpKind.COPY:
+        if op.kind not in POINTWISE | VIEWS | REDUCTIONS and op.kind is not OpKind.COPY:
             return f"operator {op.kind} beside a product of matrices"
         found |= {x: None for x in op.tensor_inputs if sf.tensor(x).memory is MemoryType.GLOBAL}
     return tuple(found)

@@ -36,10 +36,10 @@ from compiler.ir.fusion import Fusion
 from compiler.legality.mma import BESIDE_ACCUMULATORS
 from compiler.schedule.start import start
 from search.space.constraints import Constraint, measured
-from search.space.groups import DEEP, RASTERS, ROWS, SHALLOW, TMA, VECTOR, math_knob, store_knob
+from search.space.groups import DEEP, RASTERS, ROWS, SHALLOW, TMA, VECTOR, math_knob, raster_constraints, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape, product_shape
-from search.space.schedulers.product_operands import K
+from search.space.schedulers.product_operands import WHOLE_LINES, K
 from search.space.schedulers.product_tiles import NONE, PAIRS
 from search.space.space import Space
 
@@ -76,6 +76,11 @@ class ProductFacts:
     sm_count: int
 
     @property
+    def tile_columns(self) -> tuple[int, ...]:
+        """Columns that a tile may have: what is folded of them says how many there are."""
+        return TILE_COLUMNS if self.shape.folds is None else (self.shape.folds.columns,)
+
+    @property
     def nbytes(self) -> int:
         """Of an element of an operand."""
         return self.shape.dtype.nbytes
@@ -104,6 +109,30 @@ class ProductFacts:
 
     def tiles_columns(self, swap: Any, tile_columns: Any) -> Any:
         return -(-self.columns(swap) // tile_columns)
+
+    def tiles(self, swap: Any, tile_rows: Any, tile_columns: Any) -> Any:
+        """Of all results of a batch."""
+        return self.shape.batch * self.tiles_rows(swap, tile_rows) * self.tiles_columns(swap, tile_columns)
+
+    def tiles_along(self, side: Any, swap: Any, tile_rows: Any, tile_columns: Any) -> Any:
+        """Tiles along "rows", or along "columns"."""
+        return np.where(side == ROWS, self.tiles_rows(swap, tile_rows), self.tiles_columns(swap, tile_columns))
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every output can leave by a tensor map, its columns side by side as the result has them."""
+        return all(o.is_mapped for o in self.shape.outputs)
+
+    @property
+    def is_turned(self) -> bool:
+        """The same of outputs whose columns are the rows of the result."""
+        return all(o.is_mapped_turned for o in self.shape.outputs)
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether outputs can wait in shared memory for the copy engine."""
+        mapped = bool(self.shape.outputs) and (self.is_plain or self.is_turned)
+        return mapped and all(o.dtype.nbytes in (2, 4) for o in self.shape.outputs)
 
     def lines(self) -> int:
         """Lines of 128 bytes along what is summed."""
@@ -141,19 +170,16 @@ class ProductFacts:
 
 def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
     """The space of a product; a reason where there is none."""
-    shape = product_shape(start(fusion))
+    shape = product_shape(start(fusion), folds_too=True)
     if isinstance(shape, str):
         return shape
     facts = ProductFacts(shape, sm_count)
     if (why := _refusal(facts, arch)) is not None:
         return why
-    turned = all(o.is_mapped_turned for o in shape.outputs)
-    plain = all(o.is_mapped for o in shape.outputs)
-    staged = (plain or turned) and all(o.dtype.nbytes in (2, 4) for o in shape.outputs)
     knobs = (
         Knob("consumers", CONSUMERS),
         Knob("tile_rows", TILE_ROWS),
-        Knob("tile_columns", TILE_COLUMNS),
+        Knob("tile_columns", facts.tile_columns),
         Knob("k_lines", K_LINES),
         Knob("stages", STAGES),
         Knob("in_flight", (0, 1)),
@@ -161,21 +187,24 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("raster", RASTERS),
         Knob("raster_group", (1, 2, 4, 8, 16)),
         Knob("blocks_per_sm", BLOCKS_PER_SM),
-        store_knob(tma=staged),
-        Knob("store_columns", (32, 64, 128, 256) if staged else (32,)),
-        Knob("swap", (False, True)),
+        store_knob(tma=facts.is_staged),
+        Knob("store_columns", (32, 64, 128, 256) if facts.is_staged else (32,)),
+        Knob("swap", (False, True) if shape.folds is None else (shape.folds.pieces == shape.m_dims[-3:],)),
         Knob("parts", (1, *facts.parts)),
         math_knob(fusion),
     )
     constraints = (
         *_tiles(facts, arch),
-        *product_epilogue(facts, plain=plain, turned=turned),
+        *product_epilogue(facts),
         *_grid(facts),
         *(_parts(facts) if facts.parts else ()),
         *_redundant(facts),
-        *measured("H100 SXM", arch, _worthwhile(facts, plain=staged and plain, turned=staged and turned)),
+        *measured("H100 SXM", arch, _worthwhile(facts)),
     )
-    return Space("product", knobs, constraints).reachable
+    space = Space("product", knobs, constraints).reachable
+    if shape.folds is not None and not space.has_legal:
+        return f"folds of {shape.folds.columns} columns of a product, of which there is no tile"
+    return space
 
 
 def _refusal(f: ProductFacts, arch: Arch) -> str | None:
@@ -189,19 +218,24 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
         )
     if not instruction_of(dtype, TILE_COLUMNS[0]).is_known:
         return f"products of {dtype}, which no instruction of this version makes"
-    sides = shape.sides
+    return operand_refusal(shape, transposes=dtype.nbytes == 2)
+
+
+def operand_refusal(shape: ProductShape, *, transposes: bool) -> str | None:
+    """Why no instruction takes the operands from shared memory, as tensor maps bring them. `transposes`: it takes them
+    in any order."""
     if not shape.is_plain:
         return "what is done to an operand before it is multiplied, which warp_product does in registers"
-    if not all(side.is_mapped for side in sides):
+    if not all(side.is_mapped for side in shape.sides):
         return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
-    if dtype.nbytes != 2 and any(side.major != K for side in sides):
-        return f"an operand of {dtype} whose rows lie apart along what is summed, which no instruction transposes"
+    if not transposes and any(side.major != K for side in shape.sides):
+        return f"an operand of {shape.dtype} whose rows lie apart along what is summed, which no instruction transposes"
     return None
 
 
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
-    known = [n for n in TILE_COLUMNS if instruction_of(f.shape.dtype, n).is_known]
+    known = [n for n in f.tile_columns if instruction_of(f.shape.dtype, n).is_known]
 
     def rows_of_groups(consumers: Any, rows: Any) -> Any:
         return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
@@ -228,13 +262,6 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         alone = (needed * blocks <= arch.smem_per_sm_bytes) & (held * threads * blocks <= arch.registers_per_sm)
         return (blocks < 2) | alone & (consumers == SINGLE)
 
-    def major(swap: Any, rows: Any, columns: Any) -> Any:
-        line = SMEM_LINE_BYTES // f.nbytes
-        left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
-        of_rows = np.where(swap, right, left) | (rows % line == 0)
-        of_columns = np.where(swap, left, right) | (columns % line == 0)
-        return of_rows & of_columns
-
     return [
         Constraint(
             "product_rows_are_whole_instructions",
@@ -254,12 +281,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
             registers,
             "A thread's part of the result, and 32 registers, are at most 240, or 255 where one group computes.",
         ),
-        Constraint(
-            "product_tiles_are_whole_lines",
-            ("swap", "tile_rows", "tile_columns"),
-            major,
-            "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
-        ),
+        whole_lines(f),
         Constraint(
             "shared_memory_fits_the_block",
             ("swap", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
@@ -285,14 +307,27 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     ]
 
 
-def product_epilogue(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
+def whole_lines(f: ProductFacts) -> Constraint:
+    """What operands ask of tiles whose rows lie side by side in them."""
+    line = SMEM_LINE_BYTES // f.nbytes
+    left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
+
+    def whole(swap: Any, rows: Any, columns: Any) -> Any:
+        of_rows = np.where(swap, right, left) | (rows % line == 0)
+        of_columns = np.where(swap, left, right) | (columns % line == 0)
+        return of_rows & of_columns
+
+    return Constraint("product_tiles_are_whole_lines", ("swap", "tile_rows", "tile_columns"), whole, WHOLE_LINES)
+
+
+def product_epilogue(f: ProductFacts) -> list[Constraint]:
     """How results leave the registers."""
-    line = min(SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs)
+    line = min((SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs), default=1)
     return [
         Constraint(
             "product_is_stored_in_boxes",
             ("store", "swap"),
-            lambda store, swap: (store != TMA) | np.where(swap, turned, plain),
+            lambda store, swap: (store != TMA) | np.where(swap, f.is_turned, f.is_plain),
             "Columns of the result, as instructions have it, lie side by side in every output.",
         ),
         Constraint(
@@ -316,18 +351,15 @@ def _grid(f: ProductFacts) -> list[Constraint]:
     """Tiles, clusters and blocks."""
 
     def pairs(consumers: Any, paired: Any, swap: Any, rows: Any, columns: Any) -> Any:
-        along = np.where(paired == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
-        return (paired == NONE) | (along % 2 == 0)
+        return (paired == NONE) | (f.tiles_along(paired, swap, rows, columns) % 2 == 0)
 
-    def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any, paired: Any) -> Any:
-        along = np.where(raster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
-        along = np.where(paired == raster, along // 2, along)
-        return (group == 1) | (along % group == 0)
+    def along(raster: Any, swap: Any, rows: Any, columns: Any, paired: Any) -> Any:
+        tiles = f.tiles_along(raster, swap, rows, columns)
+        return np.where(paired == raster, tiles // 2, tiles)
 
     def fills(blocks: Any, consumers: Any, swap: Any, rows: Any, columns: Any) -> Any:
-        tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
         each = np.where(consumers == PING_PONG, 2, 1)
-        return (blocks == 0) | (tiles > f.sm_count * blocks * each)
+        return (blocks == 0) | (f.tiles(swap, rows, columns) > f.sm_count * blocks * each)
 
     return [
         Constraint(
@@ -336,12 +368,7 @@ def _grid(f: ProductFacts) -> list[Constraint]:
             pairs,
             "Tiles along pairs of blocks come in pairs.",
         ),
-        Constraint(
-            "product_strips_are_whole",
-            ("swap", "raster", "raster_group", "tile_rows", "tile_columns", "paired"),
-            strips,
-            "Strips of tiles are whole.",
-        ),
+        *raster_constraints(("swap", "tile_rows", "tile_columns", "paired"), along),
         Constraint(
             "persistent_grid_is_filled",
             ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns"),
@@ -355,8 +382,7 @@ def _parts(f: ProductFacts) -> list[Constraint]:
     """Sums that blocks hand on."""
 
     def resident(parts: Any, swap: Any, rows: Any, columns: Any) -> Any:
-        tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
-        return (parts == 1) | (tiles * parts <= f.sm_count)
+        return (parts == 1) | (f.tiles(swap, rows, columns) * parts <= f.sm_count)
 
     return [
         Constraint(
@@ -418,15 +444,9 @@ def _redundant(f: ProductFacts) -> list[Constraint]:
 
 
 def product_repeats(f: ProductFacts) -> list[Constraint]:
-    """What repeats another point of the same tile: orders of tiles, and stages beyond what there is to sum along."""
+    """What repeats another point of the same tile: stages beyond what there is to sum along."""
     lines = f.lines()
     return [
-        Constraint(
-            "redundant_raster",
-            ("raster", "raster_group"),
-            lambda raster, group: (group > 1) | (raster == ROWS),
-            "Strips of one tile row are the order of columns.",
-        ),
         Constraint(
             "redundant_stages",
             ("k_lines", "stages"),
@@ -444,11 +464,10 @@ def product_repeats(f: ProductFacts) -> list[Constraint]:
     ]
 
 
-def _worthwhile(f: ProductFacts, *, plain: bool, turned: bool) -> list[Constraint]:
+def _worthwhile(f: ProductFacts) -> list[Constraint]:
     """Results of many rows and columns leave by the copy engine where it can take them: 8192^3, gate and up, bias and
     residual took 2 to 20 % longer with the best stores by threads, whichever operand's rows the instructions had."""
-    is_large = min(f.shape.m, f.shape.n) > FEW
-    staged = is_large and (plain or turned)
+    staged = f.is_staged and min(f.shape.m, f.shape.n) > FEW
     return [
         Constraint(
             "product_leaves_in_boxes",

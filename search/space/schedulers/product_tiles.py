@@ -70,10 +70,12 @@ class Tiles:
         return [P.CLUSTER, *found] if pair else found
 
     def _cut(self, b: TraceBuilder, shape: ProductShape) -> int:
-        """[batch, row tiles, column tiles, k, rows, columns, k inside], dimensions of a role as one; where the tiles
-        begin."""
+        """[batch, row tiles, column tiles, k, rows, columns, k inside], dimensions of a role as one, but for the pieces
+        that a tile's columns are where they are folded; where the tiles begin."""
         tv = shape.tensor
         rows, columns = (shape.n_dims, shape.m_dims) if self.swap else (shape.m_dims, shape.n_dims)
+        if shape.folds is not None:
+            return self._cut_in_pieces(b, shape, rows, columns)
         last = len(b.tensor(tv).loop) - 1
         batch = [d for d in range(last) if d not in (*rows, *columns)]
         b.reorder(tv, [*batch, *rows, *columns, last])
@@ -88,6 +90,33 @@ class Tiles:
         b.split(tv, first, self.rows)
         b.reorder(tv, [*range(first), first, first + 2, first + 4, first + 1, first + 3, first + 5])
         return first
+
+    def _cut_in_pieces(self, b: TraceBuilder, shape: ProductShape, rows: Sequence[int], columns: Sequence[int]) -> int:
+        """The same with the columns of a tile as eights, lanes and pairs."""
+        assert shape.folds is not None, "asked of what folds a tile's columns"
+        tv, pieces = shape.tensor, shape.folds.pieces
+        tiles = [d for d in columns if d not in pieces]
+        last = len(b.tensor(tv).loop) - 1
+        batch = [d for d in range(last) if d not in (*rows, *columns)]
+        b.reorder(tv, [*batch, *rows, *tiles, *pieces, last])
+        at = 0
+        for count in (len(batch), len(rows), len(tiles)):
+            if count:
+                b.merge(tv, at, count)
+                at += 1
+        first = at - 1 - bool(tiles)
+        if not tiles:  # one tile has all columns: a loop of one turn that is none of theirs
+            b.split(tv, first, 1)
+        b.split(tv, first + 5, self.k)
+        b.split(tv, first, self.rows)
+        b.reorder(tv, [*range(first + 1), first + 2, first + 6, first + 1, *range(first + 3, first + 6), first + 7])
+        return first
+
+
+def whole_columns(b: TraceBuilder, shape: ProductShape, tv: str, at: int) -> None:
+    """A tile's columns as one dimension of an operand or output, where they are folded: from axis `at` on."""
+    if shape.folds is not None:
+        b.merge(tv, at, len(shape.folds.pieces))
 
 
 def boxes(b: TraceBuilder, side: ProductOperand, tv: str, pre: Sequence[P], own: int, types: Sequence[P]) -> None:

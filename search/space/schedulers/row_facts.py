@@ -235,6 +235,40 @@ class RowFacts:
             "Threads along a row are not twice its vectors.",
         )
 
+    def blocks_have_warps(self, most: int) -> list[Constraint]:
+        """What tells blocks of few threads. `most`: the rows from which on a block of fewer may have no more."""
+        return [
+            Constraint(
+                "threads_cover_the_tile",
+                ("threads", "rows"),
+                lambda threads, count: (threads * count >= 2 * WARP_THREADS) | (count >= most),
+                "A block has two warps where rows suffice.",
+            ),
+            Constraint(
+                "threads_cover_the_tile",
+                ("threads", "rows", "cluster"),
+                lambda threads, count, cluster: (cluster == 1) | (count == 1) & (threads >= 4 * WARP_THREADS),
+                "A cluster has one row, and blocks of four warps.",
+            ),
+        ]
+
+    def brought_rows(self, count: int) -> list[Constraint]:
+        """What rows in shared memory ask of a block that goes through `count` rows."""
+        return [
+            Constraint(
+                "threads_cover_the_tile",
+                ("keep", "rows", "load"),
+                lambda keep, rows, load: (keep != "shared") | is_copied(load) | (count % rows == 0),
+                "Threads read no row from shared memory that is not there: the rows of a block divide all of them.",
+            ),
+            Constraint(
+                "redundant_load",
+                ("keep", "load", "vector"),
+                lambda keep, load, vector: (keep != "shared") | (self.staged_bytes(load, vector) > 0),
+                "Some rows are brought to shared memory: threads copy 4, 8 or 16 bytes at a time past their registers.",
+            ),
+        ]
+
     @property
     def is_few(self) -> bool:
         """True where clusters of eight blocks, one for each row, leave multiprocessors idle."""

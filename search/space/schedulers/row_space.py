@@ -223,16 +223,10 @@ def _shape(f: RowFacts) -> list[Constraint]:
     def block(threads: Any, count: Any) -> Any:
         return (count == 1) | (threads * count <= 512) & (count < 2 * rows)
 
-    def small(threads: Any, count: Any) -> Any:
-        return (threads * count >= 64) | (count >= rows)
-
     def reloaded(keep: Any, threads: Any, fold: Any, tmem: Any = NO_TMEM) -> Any:
         once = (fold == ONLINE) & (f.online_passes == 1) | (f.passes == 1)
         again = f.is_reloaded & (threads >= 4 * WARP_THREADS)
         return (keep != "reload") | once | again | (tmem == STREAMS)
-
-    def spread(threads: Any, count: Any, cluster: Any) -> Any:
-        return (cluster == 1) | (count == 1) & (threads >= 128)
 
     return [
         Constraint(
@@ -257,13 +251,7 @@ def _shape(f: RowFacts) -> list[Constraint]:
         Constraint(
             "tile_exceeds_the_problem", ("threads", "rows"), block, "A block has several rows where they are short."
         ),
-        Constraint("threads_cover_the_tile", ("threads", "rows"), small, "A block has two warps where rows suffice."),
-        Constraint(
-            "threads_cover_the_tile",
-            ("threads", "rows", "cluster"),
-            spread,
-            "A cluster has one row, and blocks of four warps.",
-        ),
+        *f.blocks_have_warps(rows),
         Constraint(
             "threads_cover_the_tile",
             ("keep", "threads", "fold", *(("tmem",) if f.uses_of_tmem else ())),
@@ -398,18 +386,7 @@ def _memory(f: RowFacts) -> list[Constraint]:
             smem,
             "Rows of a block, times stages, fit its shared memory.",
         ),
-        Constraint(
-            "threads_cover_the_tile",
-            ("keep", "rows", "load"),
-            lambda keep, count, load: (keep != "shared") | is_copied(load) | (f.rows.rows % count == 0),
-            "Threads read no row from shared memory that is not there: the rows of a block divide the rows.",
-        ),
-        Constraint(
-            "redundant_load",
-            ("keep", "load", "vector"),
-            lambda keep, load, vector: (keep != "shared") | (f.staged_bytes(load, vector) > 0),
-            "Some rows are brought to shared memory: threads copy 4, 8 or 16 bytes at a time past their registers.",
-        ),
+        *f.brought_rows(f.rows.rows),
         Constraint(
             "staged_rows_are_cut_evenly",
             ("keep", "vector", "threads", "cluster", "unroll", "load", "fill"),

@@ -25,7 +25,7 @@ from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
-from search.space.groups import ACCUMULATORS, RASTERS, ROWS, TMA, math_knob, store_knob
+from search.space.groups import ACCUMULATORS, RASTERS, TMA, math_knob, raster_constraints, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import product_shape
 from search.space.schedulers.product_operands import K
@@ -35,8 +35,10 @@ from search.space.schedulers.product_space import (
     STAGES,
     TILE_COLUMNS,
     ProductFacts,
+    operand_refusal,
     product_epilogue,
     product_repeats,
+    whole_lines,
 )
 from search.space.space import Space
 
@@ -58,9 +60,6 @@ def tensor_product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | s
     facts = ProductFacts(shape, sm_count)
     if (why := _refusal(facts, arch)) is not None:
         return why
-    turned = all(o.is_mapped_turned for o in shape.outputs)
-    plain = all(o.is_mapped for o in shape.outputs)
-    staged = (plain or turned) and all(o.dtype.nbytes in (2, 4) for o in shape.outputs)
     knobs = (
         Knob("tile_rows", TILE_ROWS),
         Knob("tile_columns", TILE_COLUMNS),
@@ -70,12 +69,12 @@ def tensor_product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | s
         Knob("raster", RASTERS),
         Knob("raster_group", (1, 2, 4, 8, 16)),
         Knob("blocks_per_sm", BLOCKS_PER_SM),
-        store_knob(tma=staged),
-        Knob("store_columns", (32, 64, 128) if staged else (32,)),
+        store_knob(tma=facts.is_staged),
+        Knob("store_columns", (32, 64, 128) if facts.is_staged else (32,)),
         Knob("swap", (False, True)),
         math_knob(fusion),
     )
-    constraints = (*_tiles(facts, arch), *product_epilogue(facts, plain=plain, turned=turned), *_grid(facts))
+    constraints = (*_tiles(facts, arch), *product_epilogue(facts), *_grid(facts))
     return Space("tensor_product", knobs, constraints).reachable
 
 
@@ -87,13 +86,7 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
         return f"products in tensor memory, which {arch.name} does not have"
     if not made.is_known or not made.is_on(arch):
         return f"products of {dtype}, which no instruction of tensor memory makes on {arch.name}"
-    if not shape.is_plain:
-        return "what is done to an operand before it is multiplied, which warp_product does in registers"
-    if not all(side.is_mapped for side in shape.sides):
-        return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
-    if not made.transposes and any(side.major != K for side in shape.sides):
-        return f"an operand of {dtype} whose rows lie apart along what is summed, which no instruction transposes"
-    return None
+    return operand_refusal(shape, transposes=made.transposes)
 
 
 def _allocated(columns: Any) -> Any:
@@ -125,13 +118,6 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         each = (needed + arch.smem_reserved_per_block_bytes) * np.maximum(1, blocks)
         return (needed <= arch.smem_per_block_optin_bytes) & (each <= arch.smem_per_sm_bytes)
 
-    def major(swap: Any, rows: Any, columns: Any) -> Any:
-        line = SMEM_LINE_BYTES // f.nbytes
-        left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
-        of_rows = np.where(swap, right, left) | (rows % line == 0)
-        of_columns = np.where(swap, left, right) | (columns % line == 0)
-        return of_rows & of_columns
-
     return [
         Constraint(
             "mma_shape_exists",
@@ -143,14 +129,9 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
             "tmem_columns_fit",
             ("tile_rows", "tile_columns", ACCUMULATORS, "blocks_per_sm"),
             fits,
-            "Results, in all their places, have at most 512 columns on a multiprocessor.",
+            f"Results, in all their places, have at most {TMEM_COLUMNS} columns on a multiprocessor.",
         ),
-        Constraint(
-            "product_tiles_are_whole_lines",
-            ("swap", "tile_rows", "tile_columns"),
-            major,
-            "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them.",
-        ),
+        whole_lines(f),
         Constraint(
             "shared_memory_fits_the_block",
             ("swap", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns", "blocks_per_sm"),
@@ -163,13 +144,8 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
 def _grid(f: ProductFacts) -> list[Constraint]:
     """Tiles and blocks, and what repeats another point or leaves most of a tile empty."""
 
-    def strips(swap: Any, raster: Any, group: Any, rows: Any, columns: Any) -> Any:
-        along = np.where(raster == ROWS, f.tiles_rows(swap, rows), f.tiles_columns(swap, columns))
-        return (group == 1) | (along % group == 0)
-
     def fills(blocks: Any, swap: Any, rows: Any, columns: Any) -> Any:
-        tiles = f.shape.batch * f.tiles_rows(swap, rows) * f.tiles_columns(swap, columns)
-        return (blocks == 0) | (tiles > f.sm_count * blocks)
+        return (blocks == 0) | (f.tiles(swap, rows, columns) > f.sm_count * blocks)
 
     line = SMEM_LINE_BYTES // f.nbytes if any(side.major != K for side in f.shape.sides) else 1
 
@@ -180,12 +156,7 @@ def _grid(f: ProductFacts) -> list[Constraint]:
         return are_few & ((columns < 2 * wide) | (columns <= least))
 
     return [
-        Constraint(
-            "product_strips_are_whole",
-            ("swap", "raster", "raster_group", "tile_rows", "tile_columns"),
-            strips,
-            "Strips of tiles are whole.",
-        ),
+        *raster_constraints(("swap", "tile_rows", "tile_columns"), f.tiles_along),
         Constraint(
             "persistent_grid_is_filled",
             ("blocks_per_sm", "swap", "tile_rows", "tile_columns"),

@@ -25,6 +25,7 @@ from search.space.groups import (
     SPANS,
     VECTOR,
     copies_by,
+    copies_have_a_width,
     fills_by_threads,
     fit,
     is_copied,
@@ -130,12 +131,7 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
             whole,
             "Elements as wide as a register are not put together to vectors of two aligned ones.",
         ),
-        Constraint(
-            "cp_async_moves_4_8_or_16_bytes",
-            ("load", "load_vector"),
-            copied,
-            "A thread copies 4, 8 or 16 bytes at a time past its registers.",
-        ),
+        copies_have_a_width(("load", "load_vector"), copied),
         Constraint(
             "vector_address_is_aligned",
             ("store", "vector_out", "shift_store"),

@@ -32,9 +32,11 @@ from search.space.groups import (
     TRANSPOSE,
     VECTOR,
     Rings,
+    boxes_fit,
     copied_rings,
     fills_by_threads,
     hint_knob,
+    inner_boxes_are_whole,
     is_copied,
     is_mapped,
     is_staged,
@@ -294,20 +296,13 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
             lambda load, store: (~is_mapped(load) | source16) & (~is_mapped(store) | target16),
             "A tensor map needs rows of a multiple of 16 bytes.",
         ),
-        Constraint(
-            "tensor_map_boxes_are_1_to_256",
-            ("load", "store", "tile_in", "tile_out"),
-            boxes,
-            "A box has at most 256 elements in a dimension.",
-        ),
-        Constraint(
-            "tensor_map_inner_box_is_a_multiple_of_16_bytes",
+        boxes_fit(("load", "store", "tile_in", "tile_out"), boxes),
+        inner_boxes_are_whole(
             ("load", "store", "tile_in", "tile_out"),
             lambda load, store, i, o: (
                 (~is_mapped(load) | (i * least_in % BULK_BYTES == 0))
                 & (~is_mapped(store) | (o * least_out % BULK_BYTES == 0))
             ),
-            "The inner box is a multiple of 16 bytes.",
         ),
         Constraint(
             "few_boxes_are_whole_dimensions",

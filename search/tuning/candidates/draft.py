@@ -13,12 +13,14 @@ from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import Generated, GeneratedLaunch, LoweredTrace, generate, lowered_unchecked
 from compiler.schedule.trace import Trace
+from search.cost.model import Prediction
+from search.cost.ranker import CardRanker
 from search.space.protocol import Scheduler
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.failing import Failure, failure_of
 
-Predict = Callable[[GeneratedLaunch], float]
-"""Microseconds that a launch should take."""
+Predict = Callable[[GeneratedLaunch], Prediction]
+"""What a launch should take."""
 
 Foresee = Callable[[Iterable[Candidate]], Iterator[tuple[Candidate, list[float] | None]]]
 """Candidates with the predicted microseconds of each of their launches, in order; None where there is no kernel."""
@@ -26,7 +28,7 @@ Foresee = Callable[[Iterable[Candidate]], Iterator[tuple[Candidate, list[float] 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A generated candidate, its predicted microseconds, and the seconds that it took to make."""
+    """A generated candidate, the microseconds that the model predicts, and the seconds that it took to make."""
 
     generated: Generated
     predicted_us: float
@@ -35,11 +37,13 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class DraftSubject:
-    """What drafts are of: a bound fusion, the schedulers that take it by name, and the card."""
+    """What drafts are of: a bound fusion, the schedulers that take it by name, and the card. `ranker`: what was learnt
+    of the card, where times are told to order candidates by."""
 
     fusion: Fusion
     card: Card
     schedulers: Mapping[str, Scheduler]
+    ranker: CardRanker | None = None
 
     @property
     def arch(self) -> Arch:
@@ -71,18 +75,23 @@ class Drafting:
     def __init__(self, subject: DraftSubject, predict: Predict) -> None:
         self._subject = subject
         self._predict = predict
-        self._kept: dict[Candidate, tuple[LoweredTrace, list[float]]] = {}
+        self._kept: dict[Candidate, tuple[LoweredTrace, float, list[float]]] = {}
         self._keeping = Lock()
 
     def times(self, candidate: Candidate) -> list[float] | None:
-        """Predicted microseconds of each launch; None where there is no kernel. What is raised names the candidate."""
+        """Predicted microseconds of each launch, by the ranker where there is one; None where there is no kernel. What
+        is raised names the candidate."""
+        ranker = self._subject.ranker
         try:
             with _naming(candidate):
                 made = self._lowered(candidate)
-                times = [self._predict(launch) for launch in made.launches]
+                launches = [self._predict(launch) for launch in made.launches]
+                times = (
+                    [one.total_us for one in launches] if ranker is None else ranker.times(candidate.knobs, launches)
+                )
         except _REFUSED:
             return None
-        self._keep(candidate, made, times)
+        self._keep(candidate, made, sum(one.total_us for one in launches), times)
         return times
 
     def draft(self, candidate: Candidate) -> Draft | Failure:
@@ -91,14 +100,14 @@ class Drafting:
         try:
             with _naming(candidate):
                 if (known := self._kept.get(candidate)) is not None:
-                    made, times = known
+                    made, predicted_us, _ = known
                     generated = made.checked().generated()
                 else:
                     generated = self._subject.generated(candidate)
-                    times = [self._predict(launch) for launch in generated.launches]
+                    predicted_us = sum(self._predict(launch).total_us for launch in generated.launches)
         except _REFUSED as error:
             return failure_of(error)
-        return Draft(generated, sum(times), time.perf_counter() - begun)
+        return Draft(generated, predicted_us, time.perf_counter() - begun)
 
     def _lowered(self, candidate: Candidate) -> LoweredTrace:
         trace = self._subject.trace(candidate)
@@ -110,25 +119,20 @@ class Drafting:
             generate(trace, self._subject.arch)  # what a rule refuses may well break what relies on it
             raise
 
-    def _keep(self, candidate: Candidate, made: LoweredTrace, times: list[float]) -> None:
+    def _keep(self, candidate: Candidate, made: LoweredTrace, predicted_us: float, times: list[float]) -> None:
         """Keeps the kernel if it is among the fastest so far."""
         with self._keeping:
             if len(self._kept) >= MOST_KEPT:
-                slowest = max(self._kept, key=lambda one: sum(self._kept[one][1]))
-                if sum(times) >= sum(self._kept[slowest][1]):
+                slowest = max(self._kept, key=lambda one: sum(self._kept[one][2]))
+                if sum(times) >= sum(self._kept[slowest][2]):
                     return
                 del self._kept[slowest]
-            self._kept[candidate] = (made, times)
+            self._kept[candidate] = (made, predicted_us, times)
 
 
 def draft(subject: DraftSubject, candidate: Candidate, predict: Predict) -> Draft | Failure:
     """A draft of one candidate by itself."""
     return Drafting(subject, predict).draft(candidate)
-
-
-def launch_times(subject: DraftSubject, candidate: Candidate, predict: Predict) -> list[float] | None:
-    """The predicted times of one candidate by itself."""
-    return Drafting(subject, predict).times(candidate)
 
 
 @contextmanager

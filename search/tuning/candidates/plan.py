@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from compiler.arch import Arch, Card
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
+from search.cost.ranker import CardRanker
 from search.space.memory import refuse_beyond
 from search.space.products import MOST_COUNTED
 from search.space.protocol import Scheduler
@@ -25,12 +26,14 @@ from search.tuning.candidates.spread import Ranked
 
 @dataclass(frozen=True)
 class Plan:
-    """The schedulers that apply and their spaces, by scheduler name."""
+    """The schedulers that apply and their spaces, by scheduler name. `ranker`: what was learnt of the card, by which
+    candidates are ordered."""
 
     fusion: Fusion
     arch: Arch
     schedulers: Mapping[str, Scheduler]
     spaces: Mapping[str, Space]
+    ranker: CardRanker | None = None
 
     @classmethod
     def of(cls, fusion: Fusion, card: Card) -> Plan:
@@ -88,9 +91,15 @@ class Plan:
         ]
         return [candidate for turn in zip_longest(*drawn) for candidate in turn if candidate is not None]
 
+    def ranked_by(self, ranker: CardRanker | None) -> Plan:
+        """The plan with candidates ordered by what was learnt of a card."""
+        return replace(self, ranker=ranker)
+
     def subject(self, card: Card) -> DraftSubject:
-        """What drafts of candidates are made of, for a card of the plan's architecture."""
-        return DraftSubject(self.fusion, card, self.schedulers)
+        """What drafts of candidates are made of, for a card of the plan's architecture. A ranker of another card or
+        version is left out."""
+        is_used = self.ranker is not None and self.ranker.why_not(card.name) is None
+        return DraftSubject(self.fusion, card, self.schedulers, self.ranker if is_used else None)
 
     def ranking(
         self,

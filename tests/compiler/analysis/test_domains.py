@@ -1,4 +1,4 @@
-"""Laws of transforms, each held against all indices of small axes; and where domains stop being equivalent."""
+"""Where transforms make holes, and where domains stop being equivalent."""
 
 from __future__ import annotations
 
@@ -13,10 +13,6 @@ from compiler.analysis.id.domains import (
     allocation_equivalence,
     holes,
     loop_equivalence,
-    rotated,
-    rotated_back,
-    split_commutes_with_merge,
-    undoes,
 )
 from compiler.errors import Outcome
 from compiler.ir.algebra import backward, forward
@@ -50,99 +46,12 @@ def indices(known: dict[IterDomain, int], exprs: Sequence[IdExpr], wanted: Seque
 SIZES = st.integers(1, 12)
 
 
-# Laws ----------------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(1, 40), SIZES, SIZES)
-def test_a_split_of_the_outer_piece_is_a_split_of_the_inner_piece(n: int, first: int, second: int) -> None:
-    """Theorem 2.1, which needs nothing to divide."""
-    a = ax("a", n)
-    one = cut(a, first, "x")
-    two = cut(one.outer, second, "y")
-    other = rotated(one, two)
-    for i in range(n):
-        mine = indices({a: i}, (one, two), (two.outer, two.inner, one.inner))
-        assert indices({a: i}, other, (two.outer, two.inner, one.inner)) == mine
-
-
-@given(st.integers(1, 40), SIZES, SIZES)
-def test_theorem_2_1_backwards_needs_the_second_factor_to_divide_the_first(n: int, first: int, second: int) -> None:
-    a = ax("a", n)
-    one = cut(a, first, "x")
-    two = cut(one.inner, second, "y")
-    condition, other = rotated_back(one, two)
-    assert condition.outcome is (Outcome.PROVED if first % second == 0 else Outcome.REFUTED)
-    wanted = (one.outer, two.outer, two.inner)
-    same = all(indices({a: i}, (one, two), wanted) == indices({a: i}, other, wanted) for i in range(n))
-    if condition.holds:
-        assert same
-    elif n > first and second < first:
-        assert not same, "the condition is not too strict"
-
-
-@given(st.integers(1, 6), SIZES, SIZES)
-def test_splitting_a_merged_axis_is_splitting_its_inner_part_where_the_factor_divides(
-    outer: int, inner: int, factor: int
-) -> None:
-    """Theorem 5, in both directions."""
-    o, i = ax("o", outer), ax("i", inner)
-    merged = Merge(o, i, ax("m", outer * inner))
-    whole = cut(merged.out, factor, "x")
-    part = cut(i, factor, "y")
-    joined = Merge(o, part.outer, ax("j", outer * part.outer.extent))
-    same = whole.outer.extent == joined.out.extent and all(
-        indices({o: p, i: q}, (merged, whole), (whole.outer, whole.inner))
-        == indices({o: p, i: q}, (part, joined), (joined.out, part.inner))
-        for p, q in product(range(outer), range(inner))
-    )
-    assert split_commutes_with_merge(merged, Size(factor)).holds == same
-
-
-def test_theorem_5_is_kept_for_launch_where_the_inner_extent_is_unknown() -> None:
-    inner = unknown("n", 12)
-    m = Merge(ax("o", 4), inner, IterDomain("m", 48, symbolic=Size(4) * inner.size))
-    condition = split_commutes_with_merge(m, Size(8))
-    assert (condition.outcome, condition.formula, condition.holds) == (Outcome.KEPT, "n % (8) == 0", False)
-
-
 X, Y = ax("x", 8), ax("y", 8)
 SPLIT = cut(ax("a", 12), 4, "s")
 UNEVEN = cut(ax("a", 12), 5, "s")
 MERGE = Merge(ax("o", 3), ax("i", 4), ax("m", 12))
 SWIZZLE = Swizzle(X, Y, ax("z", 8))
 PAD = Resize(ax("a", 12), ax("p", 15), 1, 2)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "law"),
-    [
-        pytest.param(SPLIT, Merge(SPLIT.outer, SPLIT.inner, ax("m", 12)), True, id="pieces-merged"),
-        pytest.param(SPLIT, Merge(SPLIT.inner, SPLIT.outer, ax("m", 12)), False, id="pieces-merged-the-other-way"),
-        pytest.param(UNEVEN, Merge(UNEVEN.outer, UNEVEN.inner, ax("m", 15)), False, id="pieces-with-holes"),
-        pytest.param(MERGE, Split(MERGE.out, ax("p", 3), ax("q", 4)), True, id="merged-axis-split"),
-        pytest.param(MERGE, Split(MERGE.out, ax("p", 4), ax("q", 3)), False, id="merged-axis-split-otherwise"),
-        pytest.param(MERGE, cut(ax("other", 12), 4, "s"), False, id="another-axis-split"),
-        pytest.param(SWIZZLE, Swizzle(X, SWIZZLE.out, ax("w", 8)), True, id="swizzled-twice"),
-        pytest.param(SWIZZLE, Swizzle(ax("v", 8), SWIZZLE.out, ax("w", 8)), False, id="swizzled-by-another"),
-        pytest.param(PAD, Resize(PAD.out, ax("q", 12), -1, -2), True, id="padding-cut-off"),
-        pytest.param(PAD, Resize(PAD.out, ax("q", 12), -2, -1), False, id="other-places-cut-off"),
-        pytest.param(SPLIT, SWIZZLE, False, id="nothing-in-common"),
-    ],
-)
-def test_transforms_that_undo_each_other(first: IdExpr, second: IdExpr, law: bool) -> None:
-    assert undoes(first, second) is law
-    starts = first.inputs
-    known = [dict(zip(starts, at, strict=True)) for at in product(*(range(a.extent) for a in starts))]
-    if set(second.inputs) <= {*first.inputs, *first.outputs}:
-        back = [tuple(at.values()) for at in known]
-        extents = tuple(a.extent for a in second.outputs) == tuple(a.extent for a in first.inputs)
-        ends = [indices(at, (first, second), second.outputs) for at in known]
-        assert (extents and ends == back) is law
-
-
-def test_a_cut_that_padding_undoes_has_lost_elements() -> None:
-    lost = Resize(ax("a", 12), ax("c", 10), -1, -1)
-    assert not undoes(lost, Resize(lost.out, ax("q", 12), 1, 1))
 
 
 # Holes ---------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.analysis.id.graph import id_graph
+from compiler.analysis.id.graph import Group, IdGraph, id_graph
 from compiler.analysis.id.linear import (
     UNKNOWN_EXTENT,
     Linearity,
@@ -20,7 +20,6 @@ from compiler.analysis.id.linear import (
     index_of,
     reach,
     slope,
-    stride_of,
     values,
 )
 from compiler.ir.domain import ScheduledFusion
@@ -40,6 +39,22 @@ from tests.compiler.analysis.tmem_cases import (
     split,
     swizzle,
 )
+
+
+def stride_of(
+    graph: IdGraph, moving: Group, start: Sequence[Group], domain: Sequence[Group], strides: Sequence[int | None] = ()
+) -> int | None:
+    """How far one step along `moving`, one of the axes in `start`, goes in `domain`, where that is proved."""
+    if graph.axis(moving).is_trivial:
+        return 0
+    known = {g: index_of(graph.axis(g), f"i{n}") for n, g in enumerate(start)}
+    reached, index = reach(graph, known, domain), known.get(moving)
+    if reached is None or index is None:
+        return None
+    if index.is_const:
+        return 0
+    offset = reached.offset(domain, dense_strides([graph.size(g).value for g in domain], strides))
+    return slope(offset, next(iter(index.variables))).proved
 
 
 def proved(sf: ScheduledFusion, position: int, strides: Sequence[int | None] = ()) -> int | None:

@@ -9,6 +9,7 @@ import pytest
 
 from compiler.analysis.id.graph import id_graph
 from compiler.analysis.tma.tensor_map import coordinates
+from compiler.arch import TENSOR_MAP_BOX
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.expr import Var, var
 from compiler.ir.tensor import Allocation
@@ -67,10 +68,10 @@ CASES = [
     Case("implicit_whole", (4, 16), [*bulk(0, 1)], [(64, 1, 64, 1)]),
     Case("implicit_whole_of_a_merge", (4, 16), [merge(0), *bulk(0)], [(64, 1, 64, 1)]),
     Case(
-        "implicit_whole_does_not_grow_past_256",
-        (32, 16),
+        "implicit_whole_does_not_grow_past_the_longest_box",
+        (TENSOR_MAP_BOX // 8, 16),
         [*bulk(0, 1)],
-        [(16, 1, 16, 1), (32, 16, 32, 1)],
+        [(16, 1, 16, 1), (TENSOR_MAP_BOX // 8, 16, TENSOR_MAP_BOX // 8, 1)],
     ),
     Case("implicit_size_one", (5, 6, 16), [split(2, 8), *bulk(3)], [(16, 1, 8, 1), (30, 16, 1, 1)]),
     Case(

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from compiler.arch import TENSOR_MAP_BOX as BOX
 from compiler.arch import arch_named
 from compiler.copies.copy_plan import CopyPlan
 from compiler.copies.errors import TileError
@@ -221,8 +222,8 @@ CHOSEN: list[tuple[str, GlobalTile, SharedTile, Any, Path, int]] = [
     ("one run before bulk copies", tile(8, 64), smem(8, 64), AMPERE, Path.CP_ASYNC, 16),
     ("one run under a swizzle", tile(8, 32), smem(8, 32, span=128), HOPPER, Path.TMA, 8 * 32 * 4),
     ("a box", tile(32, 32, 1000), smem(32, 32), HOPPER, Path.TMA, 4096),
-    ("a box of 256 columns", tile(2, 256, 512), smem(2, 256), HOPPER, Path.TMA, 2048),
-    ("257 columns", tile(2, 260, 520), smem(2, 260), HOPPER, Path.CP_ASYNC, 16),
+    ("a box as long as there are", tile(2, BOX, 2 * BOX), smem(2, BOX), HOPPER, Path.TMA, 8 * BOX),
+    ("a longer one", tile(2, BOX + 4, 2 * BOX + 8), smem(2, BOX + 4), HOPPER, Path.CP_ASYNC, 16),
     ("an inner box that is no span", tile(32, 16, 1000), smem(32, 16, span=128), HOPPER, Path.CP_ASYNC, 16),
     ("a software swizzle", tile(32, 32, 1000), SharedTile(DType.F32, row_major(32, 32), Swizzle(3, 4, 5)), HOPPER,
      Path.CP_ASYNC, 16),
@@ -337,7 +338,7 @@ REFUSED: list[tuple[str, Tile, Tile, Any, Path | None, str]] = [
      HOPPER, Path.TMA, "mode of the hardware"),
     ("tma into padded rows", tile(8, 32, 64), smem(8, 32, 36), HOPPER, Path.TMA, "dense order"),
     ("tma of a transpose", tile(32, 32, 64), SharedTile(DType.F32, column_major(32, 32)), HOPPER, Path.TMA, "dense"),
-    ("tma of 512 columns", tile(2, 512, 1024), smem(2, 512), HOPPER, Path.TMA, "up to 256"),
+    ("tma of too many columns", tile(2, 2 * BOX, 4 * BOX), smem(2, 2 * BOX), HOPPER, Path.TMA, f"up to {BOX}"),
     ("tma rows of 8 bytes", tile(8, 2, 64), smem(8, 2), HOPPER, Path.TMA, "a multiple of 16 bytes"),
     ("tma rows of half a span", tile(8, 16, 64), smem(8, 16, span=128), HOPPER, Path.TMA, "128 bytes"),
     ("tma strides of 4 bytes", tile(8, 32, 65), smem(8, 32), HOPPER, Path.TMA, "under 2"),

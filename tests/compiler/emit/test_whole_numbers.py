@@ -3,8 +3,6 @@ bit, of numbers beside every half, of zeros, infinities, NaN and subnormals, by 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -21,12 +19,6 @@ SPECIAL = np.array(
     np.float32,
 )  # fmt: skip
 BOUNDS = [(-128, 127), (0, 15), (-(2**21), 2**21)]
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(workers=1) as pool:
-        yield pool
 
 
 @pytest.fixture(scope="module", params=MACHINES)

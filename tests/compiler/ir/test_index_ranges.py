@@ -9,9 +9,8 @@ import pytest
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from compiler.ir.index_ranges import index_ranges
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
+from tests.bound import dense
 
 I32, I64 = ((-(1 << bits - 1), (1 << bits - 1) - 1) for bits in (32, 64))
 Index = Callable[[FusionBuilder, Tensor], Tensor]
@@ -22,7 +21,7 @@ def rows_at(index: Index, shape: tuple[int, ...] = (6,), rows: int = 10) -> Fusi
     f = FusionBuilder()
     table = f.input("t", (rows, 4), "f32")
     f.output(f.take(table, index(f, f.input("i", shape, "i32"))))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def positions(f: FusionBuilder, count: int = 6) -> Tensor:
@@ -101,7 +100,7 @@ def test_an_index_that_chooses_from_two_is_in_range_of_both() -> None:
     f = FusionBuilder()
     index = f.input("i", (5,), "i64")
     f.output(f.take(f.input("t", (7, 2), "f32"), index) + f.take(f.input("u", (3, 2), "f32"), index))
-    found: Mapping[str, tuple[int, int]] = index_ranges(bind(f.build(), parse_binding({})))
+    found: Mapping[str, tuple[int, int]] = index_ranges(dense(f))
     assert found == {"i0": (0, 2)}
 
 
@@ -126,9 +125,9 @@ def test_the_place_of_an_extreme_is_in_range(index: Index, says: str) -> None:
     f.output(f.take(f.input("t", (9, 3), "f32"), index(f, x)))
     if says:
         with pytest.raises(Unsupported, match=says):
-            bind(f.build(), parse_binding({}))
+            dense(f)
         return
-    found = index_ranges(bind(f.build(), parse_binding({})))
+    found = index_ranges(dense(f))
     assert list(found.values()) in ([], [(0, 0)])
 
 
@@ -136,4 +135,4 @@ def test_numbers_of_a_table_that_choose_are_in_range_too() -> None:
     f = FusionBuilder()
     chosen = f.take(f.input("map", (20,), "i32"), f.input("i", (5,), "i64"))
     f.output(f.take(f.input("t", (7, 2), "f32"), chosen))
-    assert index_ranges(bind(f.build(), parse_binding({}))) == {"i0": (0, 6), "i1": (0, 19)}
+    assert index_ranges(dense(f)) == {"i0": (0, 6), "i1": (0, 19)}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import pytest
 
 from compiler.legality.rules import Schedule, check
 
@@ -29,3 +31,14 @@ def breaches(schedule: Schedule) -> tuple[Breach, ...]:
     found = check(schedule)
     assert all(v.fix.endswith(".") for v in found)
     return tuple((v.rule, v.where, v.found, v.limit) for v in found)
+
+
+def nearest(cases: Sequence[Case]) -> Callable[[Case], None]:
+    """The test of a table, which a module holds under a name that begins with `test_`."""
+
+    @pytest.mark.parametrize("case", cases, ids=str)
+    def test(case: Case) -> None:
+        assert breaches(case.legal()) == ()
+        assert breaches(case.illegal()) == case.breaches
+
+    return test

@@ -1,10 +1,8 @@
-import pytest
-
 from compiler.dtypes import DType
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, load_by_tma, parallel, schedule, store_by_tma, unary
 
 ROW = unary((64,))
@@ -196,11 +194,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_bulk_copy_breaks_no_rule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_illegal_bulk_copy_is_refused_with_its_numbers(case: Case) -> None:
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

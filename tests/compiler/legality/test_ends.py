@@ -12,7 +12,7 @@ from compiler.legality.ends import ends_are_tested_where_memory_is_accessed
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
 from search.launches import in_groups, part_of
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, parallel, schedule
 from tests.search.launches.made import F32, Written, fusion_of
 
@@ -61,10 +61,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_and_illegal_schedules(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)
 
 
 ROW = st.Parallelize("s", 2, P.BULK)

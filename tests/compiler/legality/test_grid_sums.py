@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-import pytest
-
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.legality.test_mma import TV, groups
 from tests.compiler.products import Groups, product
 from tests.compiler.schedules import P
@@ -56,7 +54,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_and_the_nearest_illegal_schedule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

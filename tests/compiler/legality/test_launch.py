@@ -1,9 +1,7 @@
-import pytest
-
 from compiler.ir.tensor import BufferKind, CopyVia
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, parallel, schedule, through_shared, unary
 
 KIB = 1024
@@ -134,11 +132,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_launch_breaks_no_rule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_illegal_launch_is_refused_with_its_numbers(case: Case) -> None:
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

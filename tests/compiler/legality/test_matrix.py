@@ -1,12 +1,10 @@
 """The lowering's rules on ldmatrix and stmatrix: fragments, rows of 16 bytes, tiles that hold whole matrices."""
 
-import pytest
-
 from compiler.dtypes import DType
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, Steps, parallel, schedule, unary
 
 
@@ -97,7 +95,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_and_illegal_schedule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

@@ -13,7 +13,7 @@ from compiler.schedule.replay import replay_document
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.warp_product import WarpProduct
 from tests.compiler.explicit.chained import rows_held
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, breaches, nearest
 from tests.compiler.products import Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
 from tests.compiler.schedules import P, from_wire
 
@@ -189,10 +189,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_nearest_legal_and_nearest_illegal(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)
 
 
 @pytest.mark.parametrize("k", [64, 72, 136])

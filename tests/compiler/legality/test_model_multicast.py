@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, breaches, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, from_wire, parallel, schedule
 
 
@@ -121,10 +119,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_and_illegal_schedules(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)
 
 
 def test_a_tile_of_a_map_that_clips_may_lie_beside_rows_that_are_not_there() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from compiler.arch import arch_named
+from compiler.arch import TENSOR_MAP_BOX, arch_named
 from compiler.errors import Stage
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import ParallelType
@@ -158,8 +158,8 @@ ROWS = [
     row(
         "tensor_map_boxes_are_1_to_256",
         RUNTIME,
-        ((1024,), [split(0, 260), *bulk(1)]),
-        ((1024,), [split(0, 256), *bulk(1)]),
+        ((4 * TENSOR_MAP_BOX,), [split(0, TENSOR_MAP_BOX + 4), *bulk(1)]),
+        ((4 * TENSOR_MAP_BOX,), [split(0, TENSOR_MAP_BOX), *bulk(1)]),
     ),
     row(
         "tensor_map_inner_box_is_a_multiple_of_16_bytes",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from compiler.dtypes import DType
 from compiler.ir.ops import OpKind
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, breaches, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, parallel, schedule, unary
 
 RULE = "parked_elements_are_copied_by_whole_vectors"
@@ -60,10 +58,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_and_illegal_schedules(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)
 
 
 def test_what_is_computed_is_not_parked() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compiler.arch import arch_named
+from compiler.arch import TENSOR_MAP_BOX, arch_named
 from compiler.errors import CompilerError, InvalidStep, Unsupported
 from compiler.legality.rules import Schedule
 from compiler.pipeline import generate
@@ -43,10 +43,10 @@ def broadcast(name: str) -> Made:
             id="columns of an instruction",
         ),
         pytest.param(
-            tile((128, 256, 128), Groups(columns=256)),
-            tile((128, 264, 128), Groups(columns=264)),
+            tile((128, TENSOR_MAP_BOX, 128), Groups(columns=TENSOR_MAP_BOX)),
+            tile((128, TENSOR_MAP_BOX + 8, 128), Groups(columns=TENSOR_MAP_BOX + 8)),
             "tensor_map_boxes_are_1_to_256",
-            ("264", "1 to 256"),
+            (str(TENSOR_MAP_BOX + 8), f"1 to {TENSOR_MAP_BOX}"),
             id="columns of a box",
         ),
         pytest.param(

@@ -1,8 +1,6 @@
-import pytest
-
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, from_wire, parallel, schedule, unary
 
 ROW = unary((64,))
@@ -96,11 +94,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_read_breaks_no_rule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_illegal_read_is_refused_with_its_indices(case: Case) -> None:
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

@@ -1,8 +1,6 @@
-import pytest
-
 from compiler.ir.fusion import Fusion
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, P, from_wire, parallel, schedule
 
 
@@ -70,7 +68,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_and_illegal_schedules(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

@@ -1,13 +1,11 @@
 import itertools
 
-import pytest
-
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Op, Value
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, breaches, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, by_threads, load_by_tma, parallel, schedule, unary
 
 ROW = unary((64,))
@@ -273,14 +271,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_schedule_breaks_no_rule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_illegal_schedule_is_refused_with_its_numbers(case: Case) -> None:
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)
 
 
 def test_a_broken_structure_is_reported_alone() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from compiler.arch import arch_named
 from compiler.ir.fusion import Fusion
 from compiler.ir.tensor import BufferKind
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.products import product
 from tests.compiler.schedules import P
 from tests.compiler.tensor_products import Ask, by_one_thread
@@ -166,7 +164,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_nearest_legal_and_nearest_illegal(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

@@ -1,12 +1,10 @@
 """The rules of the lowering on tensor memory: for each the nearest schedule that it lets pass, and what it refuses."""
 
-import pytest
-
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.tensor import CopyVia
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, breaches, nearest
 from tests.compiler.schedules import LOCAL, P, Steps, parallel, schedule, unary
 
 KEPT = ("r", "t", "q", "v0")
@@ -102,14 +100,7 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_schedule_breaks_no_rule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_illegal_schedule_is_refused_with_its_numbers(case: Case) -> None:
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)
 
 
 def test_blocks_by_themselves_wait_for_none_that_waits_for_them() -> None:

@@ -1,11 +1,9 @@
-import pytest
-
 from compiler.dtypes import DType
 from compiler.ir.ops import OpKind
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
 from compiler.schedule.apply import apply
-from tests.compiler.legality.cases import Case, breaches
+from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, by_threads, parallel, schedule, unary
 
 
@@ -155,11 +153,4 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_legal_vector_breaks_no_rule(case: Case) -> None:
-    assert breaches(case.legal()) == ()
-
-
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_the_nearest_illegal_vector_is_refused_with_its_numbers(case: Case) -> None:
-    assert breaches(case.illegal()) == case.breaches
+test_the_nearest_legal_and_illegal_schedules = nearest(CASES)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from compiler.ir.fusion import Fusion
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
+from tests.bound import dense
 
 Write = Callable[[FusionBuilder], Sequence[Tensor]]
 
@@ -192,7 +191,7 @@ def _bound(write: Write) -> Fusion:
     f = FusionBuilder()
     for tensor in write(f):
         f.output(tensor)
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 SMALL_FUSIONS: dict[str, Fusion] = {name: _bound(write) for name, write in _WRITTEN.items()}

@@ -131,3 +131,30 @@ def test_forms_of_two_reductions_mean_the_fusion(
 def test_other_pairs_are_refused(fusion: Fusion, reason: str) -> None:
     with pytest.raises(Unsupported, match=reason):
         start(fusion)
+
+
+def of_a_product(*ops: Any, outputs: Sequence[str]) -> Fusion:
+    """A product of 6 by 16 elements, summed along 5, and what is behind it."""
+    matmul = {"op": "matmul", "in": ["x0", "x1"], "out": "y", "dtype": "f32"}
+    return fusion_of([(6, 5), (5, 16)], [matmul, *ops], *outputs)
+
+
+PIECES = {"op": "reshape", "in": ["y"], "out": "g", "shape": [6, 2, 4, 2]}
+
+
+def test_folds_of_a_product_have_nothing_of_what_it_sums_along() -> None:
+    fusion = of_a_product(PIECES, reduce("sum", "s", "g", 1, 3), op("exp", "e", "s"), outputs=("y", "e"))
+    sf = start(fusion)
+    shown = [line for line in printed(sf) if "_sum" in line or "_matmul[" in line]
+    assert shown == [
+        "v0_matmul[6,2,4,2,r5] = matmul(w0, w1)",
+        "v2_sum[6,r2,4,r2] = sum(v0_matmul)",
+        "v3[6,4] = exp(v2_sum)",
+    ]
+
+
+def test_folds_of_a_product_along_different_dimensions_are_no_kernel() -> None:
+    rows, columns = reduce("sum", "s", "y", 1), reduce("sum", "t", "y", 0)
+    start(of_a_product(rows, outputs=("y", "s")))
+    with pytest.raises(Unsupported):
+        start(of_a_product(rows, columns, outputs=("y", "s", "t")))

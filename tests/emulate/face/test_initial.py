@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from compiler.emulate.spec.elements import ELEMENTS, bf16_of, bf16_values
+from compiler.emulate.numeric.half import BF16
+from compiler.emulate.spec.elements import ELEMENTS, bf16_of
 from compiler.emulate.spec.fields import Node
 from compiler.emulate.spec.initial import SpecLayout, dense_strides, fill
 
@@ -53,7 +54,7 @@ def test_a_seed_is_what_makes_them_differ(dtype: str) -> None:
 
 def test_random_bf16_comes_by_way_of_f32() -> None:
     normal = np.random.default_rng(5).standard_normal(1000)
-    found = bf16_values(filled("bf16", (1000,), "random", 5)).astype(np.float64)
+    found = BF16.widen(filled("bf16", (1000,), "random", 5)).astype(np.float64)
     exact = normal.astype(np.float32).astype(np.float64)
     assert (np.abs(found - exact) <= np.abs(exact) * 2.0**-8).all()
 

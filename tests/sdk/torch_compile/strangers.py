@@ -73,7 +73,7 @@ class Clipped(torch.autograd.Function):
 
 def own_gradient() -> Stranger:
     def f(x: Any, w: Any) -> Any:
-        return (Clipped.apply(x * w, 0.5) + w).pow(2).sum(0)  # type: ignore[no-untyped-call]
+        return (Clipped.apply(x * w, 0.5) + w).pow(2).sum(0)  # type: ignore[no-untyped-call]  # torch types no autograd.Function
 
     return Stranger(f, (rand(8, 16, grad=True), rand(16, grad=True)))
 

@@ -155,10 +155,16 @@ def of_two_types(x: Any, y: Any, s: Any) -> Any:
     return torch._foreach_neg(torch._foreach_mul(mixed, 2.0))
 
 
+def of_one_other(x: Any, y: Any, s: Any) -> Any:
+    """A region of what is alike; the other is eager's."""
+    mixed = [*x[:-1], x[-1].bfloat16()]
+    return torch._foreach_neg(torch._foreach_mul(mixed, 2.0))
+
+
 CASES: dict[Callable[..., Any], list[tuple[int, int]]] = {
     wanted_beside: [(3, 18)], wanted_in_part: [(2, 0)], of_each_its_own: [(2, 0)], exchanged: [(3, 0)],
     by_single_elements: [(3, 0)], single_elements_that_are_wanted: [(2, 0)], in_another_order: [],
-    of_a_view_of_its_own: [], of_two_types: [],
+    of_a_view_of_its_own: [], of_two_types: [(2, 0), (2, 0)], of_one_other: [(2, 0)],
 }  # fmt: skip
 """Regions over lists, by operators and tensors written. What is not alike at all places is none."""
 
@@ -172,3 +178,41 @@ def test_lists(function: Callable[..., Any], regions: list[tuple[int, int]]) -> 
         torch.testing.assert_close(run(*mine), function(*theirs))
         torch.testing.assert_close(mine, theirs)
     assert over_lists(backend) == regions
+
+
+def moments(p: Any, g: Any, m: Any, v: Any) -> None:
+    wide = [x.float() for x in g]
+    torch._foreach_lerp_(m, wide, 0.1)
+    torch._foreach_mul_(v, 0.9)
+    torch._foreach_addcmul_(v, wide, wide, 0.1)
+    torch._foreach_addcdiv_(p, m, torch._foreach_add(torch._foreach_sqrt(v), 1e-3), -0.1)
+
+
+def averaged(p: Any, g: Any, m: Any, v: Any) -> None:
+    torch._foreach_mul_(m, 0.9)
+    torch._foreach_add_(m, p, alpha=0.1)
+
+
+def summed(p: Any, g: Any, m: Any, v: Any) -> Any:
+    return torch._foreach_mul(torch._foreach_add(torch._foreach_add(p, m), g), 2.0)
+
+
+MIXED = {"one-type-a-list": (torch.bfloat16,), "several": (torch.bfloat16, torch.float32, torch.float16)}
+
+
+@pytest.mark.parametrize("types", MIXED.values(), ids=MIXED)
+@pytest.mark.parametrize("function", [moments, averaged, summed])
+def test_parameters_of_another_type_than_their_state(
+    function: Callable[..., Any], types: tuple[torch.dtype, ...]
+) -> None:
+    """Lists of one type are a region, and those of several are one for each."""
+    p, g = ([torch.randn(SHAPES[n % 4], dtype=types[n % len(types)]) for n in range(18)] for _ in range(2))
+    m, v = [torch.randn(SHAPES[n % 4]) for n in range(18)], [torch.rand(SHAPES[n % 4]) for n in range(18)]
+    backend = CompileBackend(FakeKernels(), FixedClock())
+    run = torch.compile(function, backend=backend, options=OPTIONS)
+    mine, theirs = (copy.deepcopy((p, g, m, v)) for _ in range(2))
+    for _ in range(3):
+        found, expected = run(*mine), function(*theirs)
+        for x, y in zip((*mine, found or []), (*theirs, expected or []), strict=True):
+            torch.testing.assert_close(x, y, rtol=2e-2, atol=1e-2)
+    assert len(over_lists(backend)) == len(types)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,13 +17,6 @@ from tests.sdk.torch_compile.reference_kernels import FixedClock
 pytestmark = pytest.mark.filterwarnings("ignore:.*(deprecated|is not None|lru_cache).*")
 TOLERANCE = 2.0**-6
 """Relative to the largest of a result: of bf16, four units in the last place."""
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 def held_against_eager(call: RegionCall, kernel: Any, args: list[Any], wrong: list[str]) -> Any:

@@ -77,7 +77,7 @@ def test_features_and_order_of_real_kernels() -> None:
     assert features.blocks == elems // (8 * 256 * 4)
     assert features_of(narrow).read_run_cost == run_cost(READ_RUN_COST, 64)
     predict = predictor(H200)
-    fast, slow = predict(wide.only), predict(narrow.only)
+    fast, slow = predict(wide.only).total_us, predict(narrow.only).total_us
     assert 0.9 * floor_us(plan.fusion, H200) < fast < slow
 
 

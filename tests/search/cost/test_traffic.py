@@ -9,11 +9,10 @@ import pytest
 from compiler.arch import card_or_default
 from compiler.ir.fusion import Fusion
 from compiler.pipeline import generate
-from compiler.wire import bind
 from fusetune import FusionBuilder
-from fusetune.wire.parse import parse_binding
 from search.cost.predicting import features_of
 from search.tuning.candidates.plan import Plan
+from tests.bound import dense
 
 CARD = card_or_default("H200")
 SHAPE = (8, 2048, 1024)
@@ -25,7 +24,7 @@ def softmax_over_the_middle() -> Fusion:
     x = f.input("x", SHAPE, "bf16").cast("f32")
     e = f.exp(x - x.amax((1,), True).broadcast_to(SHAPE, (0, 1, 2)))
     f.output((e / e.sum((1,), True).broadcast_to(SHAPE, (0, 1, 2))).cast("bf16"))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +50,7 @@ def test_each_pass_over_a_tensor_is_read_and_its_prologue_is_not(knobs: dict[str
 def rows_of_a_table(vocabulary: int, count: int, width: int) -> Fusion:
     f = FusionBuilder()
     f.output(f.take(f.input("t", (vocabulary, width), "f32"), f.input("i", (count,), "i64")) * 2.0)
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 @pytest.mark.parametrize(

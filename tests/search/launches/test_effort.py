@@ -14,9 +14,7 @@ import pytest
 from compiler.ir.fusion import Fusion
 from compiler.ir.pinned import pinned
 from compiler.ir.touched import moved_bytes
-from compiler.wire import bind
 from fusetune import FusionBuilder
-from fusetune.wire import parse_binding
 from search.cost.roofline import launch_us
 from search.launches import cut_at
 from search.launches.cut import part_of
@@ -26,6 +24,7 @@ from search.launches.pricing import Pricing
 from search.launches.recompute import policies
 from search.space.schedulers import _every
 from search.space.schedulers.launches import launches_for
+from tests.bound import dense
 from tests.cards import H200
 from tests.search.random_fusions.cases import MANY, case_of_many
 from tests.shares import shared
@@ -47,7 +46,7 @@ def adamw(count: int, *, clips: bool) -> Fusion:
         p = p * 0.9999 - m * 1.01 / (f.sqrt(v * 1.001) + 1e-8) * 1e-3
         for name, x in (("p", p), ("m", m), ("v", v)):
             f.output(x, name=f"{name}{n}_new")
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def layer_norms_backward(count: int) -> Fusion:
@@ -63,7 +62,7 @@ def layer_norms_backward(count: int) -> Fusion:
         f.output(((g - a - unit * b) * scale).cast("bf16"), name=f"dx{n}")
         f.output(f.sum(dy * unit, dims=(0,)), name=f"dw{n}")
         f.output(f.sum(dy, dims=(0,)), name=f"db{n}")
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 FUSIONS: dict[str, Callable[[], Fusion]] = {

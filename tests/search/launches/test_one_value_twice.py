@@ -9,12 +9,11 @@ import pytest
 
 from compiler.ir.fusion import Fusion
 from compiler.reference import evaluate
-from compiler.wire import bind
 from fusetune import FusionBuilder, Tensor
 from fusetune.errors import InvalidFusion
-from fusetune.wire import parse_binding
 from search.space.schedulers import schedulers_for
 from search.space.schedulers.launches import Launches
+from tests.bound import dense
 from tests.cards import H200
 from tests.search.launches.made import run_launches
 
@@ -60,7 +59,7 @@ def twice(value: str, form: str) -> Fusion:
     y = VALUES[value](f, x).reshape(FLAT)
     f.output(y, name="first")
     f.output(FORMS[form](f, x, y), name="second")
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 @pytest.mark.parametrize("value", VALUES)

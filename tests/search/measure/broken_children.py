@@ -41,6 +41,9 @@ class Broken:
     def facts(self) -> CardFacts:
         raise NoDevice("nothing there", "Plug one in.")
 
+    def idle(self) -> bool:
+        return False
+
 
 def serve_broken(why: str) -> Callable[[Any], Any]:
     return handler_of(Broken(why))

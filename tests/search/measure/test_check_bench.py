@@ -125,6 +125,29 @@ def test_a_fault_is_found_and_the_next_kernel_starts_clean(bench: CheckBench, bo
     assert bench.check(HostLauncher(right), name).fault == ""
 
 
+def test_sets_are_made_once_as_far_as_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = CheckBench(add_fusion(ELEMS), TorchArrays("cpu"))
+    assert not bench.prepare(), "nothing is kept that was given no room"
+    bench.keep_within(1 << 20)
+    assert [bench.prepare() for _ in ALL_SETS] == [*[True] * (len(ALL_SETS) - 1), False]
+    monkeypatch.setattr("search.measure.cuda_check.make_inputs", None)
+    for name in ALL_SETS:
+        assert bench.check(HostLauncher(wrong), name).fault
+        assert bench.check(HostLauncher(right), name).fault == ""
+
+
+def test_sets_that_have_no_room_come_and_go() -> None:
+    bench = CheckBench(add_fusion(ELEMS), TorchArrays("cpu"))
+    two = 2 * 5 * 4 * ELEMS + 64  # two inputs, an output with two ends, and what lies around strided inputs
+    bench.keep_within(two)
+    for name in ALL_SETS:
+        assert bench.check(HostLauncher(right), name).fault == ""
+    assert 0 < bench.kept_bytes <= two
+    bench.keep_within(0)
+    assert bench.kept_bytes == 0
+    assert bench.check(HostLauncher(right), "large").fault == ""
+
+
 def test_buffers_have_only_the_alignment_that_the_binding_promises(bench: CheckBench) -> None:
     seen: list[int] = []
 

@@ -11,12 +11,11 @@ import torch
 
 from compiler.ir.fusion import Fusion
 from compiler.reference import evaluate
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
 from search.measure.eager import _needed, eager_form
 from search.measure.torch_calls import torch_calls
+from tests.bound import dense
 
 SHAPE = (6, 40, 5)
 NAN = float("nan")
@@ -26,7 +25,7 @@ Write = Callable[[FusionBuilder, Tensor], Tensor]
 def bound(write: Write, dtype: DTypeName = "f32", shape: tuple[int, ...] = SHAPE) -> Fusion:
     f = FusionBuilder()
     f.output(write(f, f.input("x", shape, dtype)))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def by_hand(nan: bool) -> Write:

@@ -6,15 +6,14 @@ import pytest
 
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
-from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
-from fusetune.wire import parse_binding
 from search.proof.decidable import refuse_undecidable
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.decided import LEAST_DECIDED, best_shares, why_undecided
 from search.proof.verify.expected import Expected, expect
 from search.proof.verify.inputs import make_inputs
+from tests.bound import dense
 
 SHAPE = (64, 1000)
 HOST = NumpyArrays()
@@ -60,7 +59,7 @@ def fusion_of(what: str) -> Fusion:
             hit = f.eq(v, v.amax((1,)).broadcast_to(SHAPE, (0,)))
             f.output(hit, name="hit")
             f.output(f.where(hit, f.iota(SHAPE, 1, "i32"), SHAPE[1]).amin((1,)), name="which")
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 @pytest.mark.parametrize(

@@ -191,5 +191,17 @@ class _Drawn:
         self.f.output(y, "y")
         if x.dtype == "f32" and self.chance(0.1):
             self.f.output(self.f.relu(x).cast("bf16"), "z")
-        elif x.dtype == "f32" and self.chance(0.06):
-            self.f.output(self.f.square(x).sum((rank - 1,)), "z")
+        elif x.dtype == "f32" and self.chance(0.15):
+            self.f.output(self.folded(x, rank - self.random.choice((1, 1, 1, 2))), "z")
+
+    def folded(self, x: Tensor, dim: int) -> Tensor:
+        """What a norm or a quantisation behind it needs of each row, or column."""
+        match self.random.randrange(4):
+            case 0:
+                return self.f.square(x).sum((dim,))
+            case 1:
+                return self.f.abs(x).amax((dim,)).cast("bf16")
+            case 2:
+                return x.mean((dim,))
+            case _:
+                return x.amin((dim,))

@@ -19,6 +19,7 @@ from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact, generate
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
+from search.space.schedulers.launches import TILES
 from search.tuning.build import Compiler
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
@@ -91,7 +92,7 @@ def kernels(case: Case, seed: int, count: int, pool: Compiler) -> list[Kernel]:
         return [Kernel(case, seed, fault=_traced(error))]
     random.shuffle(drawn)
     if is_product(case.name) and random.random() < _BY_WARP_GROUPS:
-        drawn.sort(key=lambda candidate: candidate.scheduler != "product")
+        drawn.sort(key=lambda candidate: not candidate.scheduler.startswith(("product", f"launches-{TILES}")))
     found: list[Kernel] = []
     reasons: list[str] = []
     for candidate in drawn:

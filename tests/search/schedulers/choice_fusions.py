@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from compiler.ir.fusion import Fusion
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
+from tests.bound import dense
 
 Write = Callable[[FusionBuilder], Tensor]
 
@@ -17,7 +16,7 @@ def bound(write: Write) -> Fusion:
     """The fusion of one output."""
     f = FusionBuilder()
     f.output(write(f))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def take(

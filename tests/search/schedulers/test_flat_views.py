@@ -14,15 +14,14 @@ from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, Loop
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
-from compiler.wire import bind
 from fusetune import FusionBuilder
-from fusetune.wire import parse_binding
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import RANDOM
 from search.space.groups import SWEPT
 from search.space.schedulers import flat_facts
 from search.space.schedulers.flat import Flat
 from search.space.schedulers.iteration_space import HELD
+from tests.bound import dense
 from tests.compiler.schedules import from_wire
 from tests.search.schedulers.fusions import add, silu_of_sum, tensor
 from tests.search.schedulers.points import SM_COUNT, generated
@@ -186,5 +185,5 @@ def test_many_bytes_that_threads_move_one_by_one_have_points(strides: tuple[int,
     f = FusionBuilder()
     x = f.input("x", (70_000, 999), "u8")
     f.output(f.flip(f.minimum(x, 11), (1,)), strides=strides)
-    fusion = bind(f.build(), parse_binding({}))
+    fusion = dense(f)
     assert FLAT.space(fusion, HOPPER).sample(1, seed=1)

@@ -41,7 +41,7 @@ def described() -> str:
     lines: list[str] = []
     for scheduler, fusion, point in _points():
         made = generate(scheduler.trace(fusion, point), CARD.arch)
-        us = [predictor(CARD)(launch) for launch in made.launches]
+        us = [predictor(CARD)(launch).total_us for launch in made.launches]
         lines.append(f"{scheduler.name} {made.trace.hash} {hashlib.sha256(made.source.encode()).hexdigest()} {us}")
     return "\n".join(lines)
 

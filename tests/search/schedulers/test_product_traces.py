@@ -4,7 +4,6 @@ they are right, or refused by a rule that has a name."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 from random import Random
 
@@ -23,13 +22,6 @@ EXACT = "ties"
 """Inputs of few bits, whose products and sums are exact."""
 
 HOPPER, BLACKWELL = arch_named("sm_90a"), arch_named("sm_100a")
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
 
 
 def fault_of(trace: ScheduleTrace, pool: CompilePool, arch: Arch = HOPPER) -> str:

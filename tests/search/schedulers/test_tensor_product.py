@@ -36,13 +36,6 @@ BY_ONE = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[CompilePool]:
-    with CompilePool(1) as pool:
-        pool.start()
-        yield pool
-
-
 def gated(m: int = 640, n: int = 64, k: int = 128) -> Fusion:
     """silu(x @ g) * (x @ u) + residual, in bf16: two products of one operand."""
     shapes = {"x": [m, k], "g": [n, k], "u": [n, k], "r": [m, n]}

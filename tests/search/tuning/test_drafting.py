@@ -14,7 +14,7 @@ from compiler.arch import card_or_default
 from compiler.errors import Unsupported, Violation
 from search.cost.predicting import predictor
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Draft, Drafting, DraftSubject, foreseen_here, launch_times
+from search.tuning.candidates.draft import Draft, Drafting, DraftSubject, foreseen_here
 from search.tuning.candidates.drafting import DraftPool, Drafts, drafters
 from search.tuning.candidates.plan import Plan
 from search.tuning.failing import Failure
@@ -67,10 +67,10 @@ def test_drafts_and_times_are_those_of_this_process(drafts: Drafts) -> None:
         assert isinstance(drafted, Draft)
         made = SUBJECT.generated(candidate)
         assert (drafted.generated.source, drafted.generated.launches) == (made.source, made.launches)
-        assert drafted.predicted_us == sum(map(predict, made.launches))
+        assert drafted.predicted_us == sum(predict(launch).total_us for launch in made.launches)
         assert drafted.seconds > 0.0
     expected = list(foreseen_here(SUBJECT, predict)(SAMPLE))
-    assert list(drafts.foresee(iter(SAMPLE))) == expected == [(c, launch_times(SUBJECT, c, predict)) for c in SAMPLE]
+    assert list(drafts.foresee(iter(SAMPLE))) == expected == [(c, Drafting(SUBJECT, predict).times(c)) for c in SAMPLE]
 
 
 def test_a_draft_of_what_was_ranked_is_that_of_a_candidate_alone(drafts: Drafts) -> None:

@@ -14,9 +14,7 @@ from compiler.arch import card_or_default
 from compiler.ir.fusion import Fusion
 from compiler.ir.remembered import forget
 from compiler.pipeline import Generated
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder, Tensor
-from fusetune.wire import parse_binding
 from search.cost.features import KernelFeatures
 from search.cost.predicting import features_of, predictor
 from search.cost.product_features import has_products, product_features
@@ -24,6 +22,7 @@ from search.cost.products import ProductFeatures
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Draft, Drafting
 from search.tuning.candidates.plan import Plan
+from tests.bound import dense
 from tests.search.schedulers.column_fusions import softmax as softmax_of_columns
 from tests.search.schedulers.fusions import permute, silu_of_sum
 from tests.search.schedulers.inner_outer_fusions import row_and_column_sums
@@ -36,7 +35,7 @@ CARD = card_or_default(None)
 def built(write: Callable[[FusionBuilder], Tensor]) -> Fusion:
     f = FusionBuilder()
     f.output(write(f), "y")
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def product_of(rows: int, inner: int, columns: int, dtype: Literal["bf16", "f32"]) -> Fusion:
@@ -78,7 +77,7 @@ def check(scheduler: str, count: int, seed: int) -> None:
         draft, alone = drafted[one], subject.generated(one)
         assert isinstance(draft, Draft), f"{one}: {draft}"
         assert facts_of(draft.generated) == facts_of(alone), str(one)
-        assert ranked[one] == [predict(launch) for launch in alone.launches], str(one)
+        assert ranked[one] == [predict(launch).total_us for launch in alone.launches], str(one)
         assert draft.generated.source == alone.source, str(one)
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from compiler.errors import Unsupported
-from compiler.wire import bind
 from fusetune import FusionBuilder
-from fusetune.wire import InvalidDocument, parse_binding, parse_fusion
+from fusetune.wire import InvalidDocument, parse_fusion
 from fusetune.wire.fusion import FORMAT
+from tests.bound import dense
 
 INPUTS = [
     {"name": "x", "shape": ["M", 64], "dtype": "f32"},
@@ -91,5 +91,5 @@ def test_what_binding_refuses_has_a_name(build: Any, says: str) -> None:
     f = FusionBuilder()
     build(f)
     with pytest.raises(Unsupported) as caught:
-        bind(f.build(), parse_binding({}))
+        dense(f)
     assert says in str(caught.value)

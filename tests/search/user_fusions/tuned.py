@@ -43,7 +43,7 @@ def _candidates(name: str, count: int, seed: int) -> Candidates:
             made = subject.generated(candidate)
         except (IllegalSchedule, Unsupported):
             continue
-        drafted.append((sum(map(predict, made.launches)), len(drafted), made))
+        drafted.append((sum(predict(launch).total_us for launch in made.launches), len(drafted), made))
     best = [made for _, _, made in sorted(drafted)[:count]]
     compiler = InThisProcess()
     compiled = [(made, compiler.submit(made.source, made.arch.name).result()) for made in best]

@@ -99,7 +99,7 @@ def test_what_is_deleted_is_answered_no_more(sites: list[World]) -> None:
 
 def test_the_audit_log_is_read_page_by_page(sites: list[World], monkeypatch: pytest.MonkeyPatch) -> None:
     service, _ = sites
-    monkeypatch.setattr("fusetune.administration.PAGE", 2)
+    monkeypatch.setattr("fusetune.transport.PAGE", 2)
     proven(service)
     with client_of(service) as client:
         for _ in range(5):

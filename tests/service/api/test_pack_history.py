@@ -12,8 +12,11 @@ import pytest
 from sqlalchemy import func, select
 from typer.testing import CliRunner
 
+from compiler.arch import card_named
+from compiler.wire import bind
 from fusetune.wire.artifact import VERIFIER
 from fusetune.wire.pack import PackFile, PackWriter, history_member
+from fusetune.wire.parse import parse_binding, parse_fusion
 from service.cli.pack import pack as command
 from service.db import kernels, trials, tunings
 from service.db.models import FusionRow, KernelRow, TrialRow, TuningRow
@@ -128,7 +131,8 @@ def test_later_searches_learn_from_it(sites: list[World]) -> None:
         assert trials.proven(session, *key[:2], [row.card_id]) == [{"scheduler": "flat", "point": {"vector": 8}}]
     larger = opened(other, {**BODY, "binding": {"sizes": {"M": 256}}})
     near = (row.fingerprint, larger["binding"], row.card_id, row.policy)
-    (past,) = PastTunings(other.db, near).alike(None, None)  # type: ignore[arg-type]
+    fusion = bind(parse_fusion(REQUEST["fusion"]), parse_binding({"sizes": {"M": 256}}))
+    (past,) = PastTunings(other.db, near).alike(fusion, card_named("H200"))
     assert (past.candidate.scheduler, past.candidate.knobs) == ("flat", {"vector": 4})
 
 

@@ -146,7 +146,8 @@ def begin(session: Session, subject: Subject, row: TuningRow, worker: str = "hop
     """A worker takes the tuning and has looked at its space."""
     tunings.start(session, row.id, worker)
     plan = subject.plan
-    tunings.set_space(session, row.id, plan.points, plan.legal, plan.refused, plan.reasons, subject.floor_us)
+    tunings.set_space(session, row.id, plan.points, plan.legal, plan.refused, plan.reasons)
+    tunings.set_floor(session, row.id, subject.floor_us)
     tunings.advance(session, row.id, "searching", 1.0)
 
 

@@ -291,7 +291,7 @@ def test_what_a_prediction_is_made_of_is_said_and_never_as_measured(show: Show, 
 def test_refusals_by_rule(show: Show, ids: Seeded) -> None:
     rules = show(f"/tunings/{ids.done}").one("section", id="rules")
     rows = {row.one("code").text: row.texts("td") for row in rules.one("tbody").all("tr")}
-    assert "A box has at most 256 rows." in rules.text, "why a rule refuses stands beside its name"
+    assert "A box has at most 256 elements in a dimension." in rules.text, "why a rule refuses stands beside its name"
     fusion = parse_fusion((EXAMPLES / "bias_gelu.json").read_text())
     plan = Plan.of(bind(fusion, Binding(sizes={"M": 8192})), H200)
     refused = plan.refused["redundant_rows"]

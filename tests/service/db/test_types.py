@@ -120,7 +120,7 @@ def test_a_trial_number_that_cannot_exist_is_not_found(database: Database, numbe
 def test_counts_and_seeds_go_beyond_32_bits(database: Database) -> None:
     with database.write() as session:
         id = opened(session, seed=2**32 - 1).id
-        tunings.set_space(session, id, 2**62, 2**40, {"rule": 2**62}, {"rule": "why"}, 1.5)
+        tunings.set_space(session, id, 2**62, 2**40, {"rule": 2**62}, {"rule": "why"})
     with database.read() as session:
         row = session.get_one(TuningRow, id)
         assert (row.seed, row.points, row.legal, row.refused) == (2**32 - 1, 2**62, 2**40, {"rule": 2**62})

@@ -13,11 +13,11 @@ from fusetune.wire.artifact import TIMING_POLICY, VERIFIER, Evidence
 from search.measure.fake import FakeDevice, facts_of
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.history import starts
+from search.tuning.history import apart, starts
 from service.db import cards, fusions, kernels, trials, tunings
 from service.db.models import KernelRow, TuningRow
 from service.jobs.job import Job
-from service.jobs.past import PastTunings, distance
+from service.jobs.past import PastTunings
 from service.jobs.promote import promote
 from service.jobs.queue import queue_name
 from service.jobs.searching import proven_before
@@ -230,7 +230,7 @@ def test_what_won_at_another_size_is_tried_early(site: Site, changes: dict[str, 
     ],
 )
 def test_the_nearest_sizes_are_tried_first(size: int, others: list[int], order: list[int]) -> None:
-    assert sorted(others, key=lambda other: distance({"M": size, "N": 8}, {"M": other, "N": 8})) == order
+    assert sorted(others, key=lambda other: apart((size, 8), (other, 8))) == order
 
 
 def test_what_won_at_the_nearest_size_is_tried_first(site: Site) -> None:

@@ -12,6 +12,7 @@ from compiler.emulate.active import Active
 from compiler.emulate.binder import Array, Binder, Reader, UnknownForm
 from compiler.emulate.features.lanes.elementwise import Function, elementwise, integer_type
 from compiler.emulate.numeric import floating
+from compiler.emulate.numeric.half import BF16
 from compiler.emulate.numeric.integer import packed, parts
 from compiler.emulate.ptx.module import Operand, Pair, PtxInstruction
 from compiler.emulate.registry import Run, instruction
@@ -31,11 +32,6 @@ _INTEGER: dict[str, Function] = {
 _FLOAT = frozenset(["eq", "ne", "lt", "le", "gt", "ge", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"])
 _COMBINE: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 _SMALLEST_HALF = np.float16(2.0**-14)
-
-
-def _bf16(values: Array) -> Array:
-    """Bits of bf16 as the f32 of equal value."""
-    return (values.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _half(values: Array, ftz: bool) -> Array:
@@ -70,7 +66,7 @@ def comparison(op: str, kind: str, ftz: bool) -> CompareInstruction:
 
     def decoded(bits: Array) -> Array:
         if kind.startswith("bf16"):
-            return _bf16(parts(bits, np.uint16) if is_packed else bits)
+            return BF16.widen(parts(bits, np.uint16) if is_packed else bits)
         return _half(parts(bits, np.float16) if is_packed else bits.view(np.float16), ftz)
 
     return CompareInstruction(lambda a, b: floating.compare(op, decoded(a), decoded(b)), word, is_packed)

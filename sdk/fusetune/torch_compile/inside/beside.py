@@ -98,8 +98,8 @@ def _kept_in_caches() -> Iterator[None]:
     def of_this_thread(cls: type) -> Any:
         return sizes if threading.get_ident() == thread else before.__func__(cls)
 
-    GuardedCache._get_shape_env = classmethod(of_this_thread)  # type: ignore[assignment,method-assign]
+    GuardedCache._get_shape_env = classmethod(of_this_thread)  # type: ignore[assignment,method-assign]  # torch's
     try:
         yield
     finally:
-        GuardedCache._get_shape_env = before  # type: ignore[method-assign]
+        GuardedCache._get_shape_env = before  # type: ignore[method-assign]  # as it was

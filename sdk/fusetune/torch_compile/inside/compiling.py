@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -14,6 +14,7 @@ from fusetune.torch_compile.inside.cutting import DecisionsKept
 from fusetune.torch_compile.inside.passes import LookedAt, Looking, Taking, own_code
 from fusetune.torch_compile.inside.regions import Kind
 from fusetune.torch_compile.inside.traced import TracedGraph
+from fusetune.torch_compile.program import boxed
 
 Run = Callable[..., Any]
 """A compiled graph."""
@@ -26,8 +27,7 @@ def as_it_is(gm: fx.GraphModule, inputs: Sequence[Any], patches: Mapping[str, An
     """What torch.compile does without us; the graph is taken over."""
     from torch._inductor.compile_fx import compile_fx
 
-    found: Any = compile_fx(gm, inputs, inner_compile=code_maker(inner), config_patches=dict(patches))
-    return found  # type: ignore[no-any-return]
+    return cast(Run, compile_fx(gm, inputs, inner_compile=code_maker(inner), config_patches=dict(patches)))
 
 
 def look(traced: TracedGraph, inputs: Sequence[Any], patches: Mapping[str, Any], looking: Looking) -> None:
@@ -64,8 +64,7 @@ def with_kernels(
 
     both = {**_cut(patches), "post_grad_custom_post_pass": taking}
     with _with_backward():
-        found: Any = compile_fx(gm, inputs, inner_compile=compiled, config_patches=both)
-    return found  # type: ignore[no-any-return]
+        return cast(Run, compile_fx(gm, inputs, inner_compile=compiled, config_patches=both))
 
 
 @contextlib.contextmanager
@@ -113,8 +112,6 @@ def _is_looked_at(error: Exception) -> bool:
     return isinstance(error, LookedAt) or isinstance(getattr(error, "inner_exception", None), LookedAt)
 
 
+@boxed
 def _nothing(args: list[Any]) -> tuple[Any, ...]:
     raise AssertionError("a graph that was only looked at is not run")
-
-
-_nothing._boxed_call = True  # type: ignore[attr-defined]

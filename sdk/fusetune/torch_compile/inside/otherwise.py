@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch._subclasses import FakeTensorMode
@@ -28,8 +28,7 @@ def by_inductor(region: PortableRegion, device: torch.device, patches: Mapping[s
         with mode:
             fakes = [form.empty(device) for form in region.inputs]
             gm = make_fx(forward_of(region.program, device))(*fakes)
-        found: Any = compile_fx(gm, fakes, inner_compile=code_maker(inner), config_patches=dict(patches))
-        return found  # type: ignore[no-any-return]
+        return cast(Run, compile_fx(gm, fakes, inner_compile=code_maker(inner), config_patches=dict(patches)))
 
 
 class RegionTrial:
@@ -85,7 +84,8 @@ class Instead:
         if self.strict:
             raise error
         self.failed(error)
-        return self.region.otherwise(self.device)(tensors, kernel.artifact.outputs)  # type: ignore[no-any-return]
+        found: list[torch.Tensor] = self.region.otherwise(self.device)(tensors, kernel.artifact.outputs)
+        return found
 
 
 def _aligned(tensors: Sequence[torch.Tensor], kernel: Any) -> list[torch.Tensor] | None:

@@ -43,7 +43,7 @@ def gelu_of_product(flow: UnitGraph, region: Region, said: PortableRegion) -> tu
     bias, left, right = product.args[:3]
     nodes = (product, *views, *region.nodes)
     units = (flow.units[flow.unit_of[product]], *region.units)
-    whole = Region(units, nodes, (bias, left, right), region.outputs)  # type: ignore[arg-type]
+    whole = Region(units, nodes, (bias, left, right), region.outputs)  # type: ignore[arg-type]  # nodes, all three
     out = region.outputs[0].meta["val"]
     forms = tuple(tensor_form(node.meta["val"]) for node in whole.inputs)
     place = ResultPlace(position=0, size=tuple(out.shape), strides=tuple(out.stride()))

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from fusetune.torch_compile.program import boxed
+
 
 class _Stop(Exception):
     pass
@@ -41,5 +43,4 @@ def interpreted(gm: fx.GraphModule, example_inputs: Sequence[Any], **settings: A
         with torch.no_grad():
             return module(*given)
 
-    run._boxed_call = True  # type: ignore[attr-defined]
-    return run
+    return boxed(run)

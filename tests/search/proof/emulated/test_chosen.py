@@ -10,14 +10,13 @@ from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
-from compiler.wire import bind
 from fusetune import FusionBuilder
-from fusetune.wire import parse_binding
 from search.proof.emulated.check import verify
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.small.binding import small_binding
 from search.proof.verify.inputs import RANDOM
 from search.tuning.candidates.plan import Plan
+from tests.bound import dense
 from tests.search.proof.emulated.kernels import CARD, kernels_of
 from tests.search.schedulers.choice_fusions import clamped, cross_entropy, embedding_norm, of_sums, scaled_rows
 
@@ -61,7 +60,7 @@ def picked(rows: int, size: int) -> Fusion:
     f = FusionBuilder()
     x, y = f.input("x", (rows, size), "f32"), f.input("y", (rows, size), "bf16")
     f.output(f.gather(y, 1, x.argmax(1, keepdim=True)))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 @pytest.mark.parametrize("cluster", [1, 2])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
 from search.proof.emulated.touched import Pool
+from tests.bound import dense
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i32", "i64", "bool"])
@@ -18,7 +17,7 @@ def test_an_input_that_is_folded_along_a_later_dimension(name: str, dtype: DType
     f = FusionBuilder()
     x = f.input("x", (4, 100_000), dtype)
     f.output(x.sum((1,), dtype="i64") if name == "sum" else getattr(x, name)((1,)))
-    pool = Pool(bind(f.build(), parse_binding({})))
+    pool = Pool(dense(f))
     found = pool.values("i0", np.arange(1000))
     assert len(np.unique(found)) > 1
     if name == "prod" and dtype == "f32":

@@ -11,12 +11,11 @@ from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact
-from compiler.wire import bind
 from fusetune import FusionBuilder
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
 from search.proof.emulated.running import ORDERS, run_set
 from search.proof.verify.inputs import input_sets
+from tests.bound import dense
 from tests.search.schedulers.permute_fusions import permuted
 from tests.search.schedulers.points import generated
 from tests.shares import crossed
@@ -26,17 +25,13 @@ LARGEST = {"f8e4m3": 448.0, "f8e5m2": 57344.0, "i8": 127.0, "i16": 32767.0, "u8"
 RING: dict[str, Any] = {"blocks_per_sm": 1, "stages": 2, "sm_count": 2}
 
 
-def built(f: FusionBuilder) -> Fusion:
-    return bind(f.build(), parse_binding({}))
-
-
 def scaled(shape: tuple[int, int], read: DTypeName, made: DTypeName) -> Fusion:
     """Elements times a scale of their column, in f32."""
     f = FusionBuilder()
     x, scale = f.input("x", shape, read), f.input("scale", shape[1:], "f32")
     wide = x if read == "f32" else x.cast("f32")
     f.output(f.mul(wide, f.abs(scale).broadcast_to(shape, (1,))).cast(made))
-    return built(f)
+    return dense(f)
 
 
 def quantised(shape: tuple[int, int], read: DTypeName, made: DTypeName, dim: int = 1) -> Fusion:
@@ -48,7 +43,7 @@ def quantised(shape: tuple[int, int], read: DTypeName, made: DTypeName, dim: int
     parts = f.div(wide, scale.broadcast_to(shape, (1 - dim,)))
     f.output((parts + 128.0 if made == "u8" else parts).cast(made), name="q")
     f.output(scale, name="scale")
-    return built(f)
+    return dense(f)
 
 
 def expect_right(made: Any, pool: CompilePool, names: tuple[str, ...]) -> None:
@@ -83,7 +78,7 @@ def test_vectors_of_every_width(dtype: DTypeName, vector: int, pool: CompilePool
     for read, made in pairs:
         f = FusionBuilder()
         f.output(f.input("x", (3, 512), read).cast(made))
-        kernel = generated("flat", built(f), vector=vector, threads_x=32)
+        kernel = generated("flat", dense(f), vector=vector, threads_x=32)
         expect_right(kernel, pool, ("random", "large", "near", "inf_nan"))
 
 
@@ -148,4 +143,4 @@ def test_every_type_of_the_wire_is_copied(pool: CompilePool) -> None:
     for dtype in get_args(DTypeName):
         f = FusionBuilder()
         f.output(f.copy(f.input("x", (3, 256), dtype)))
-        expect_right(generated("flat", built(f), vector=2, threads_x=32), pool, ("random",))
+        expect_right(generated("flat", dense(f), vector=2, threads_x=32), pool, ("random",))

@@ -21,15 +21,14 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder
-from fusetune.wire import parse_binding
 from search.proof.emulated.running import ARRAYS
 from search.proof.small.resize import Dims
 from search.proof.small.shrunk import MOST_ELEMS, elements, shrunk, smaller_sizes
 from search.proof.small.structure import structure
 from search.proof.verify.inputs import RANDOM, make_inputs
 from search.tuning.candidates.plan import Plan
+from tests.bound import dense
 from tests.search.proof.emulated.kernels import proven, replaced
 from tests.shares import shared
 
@@ -41,20 +40,20 @@ def softmax(rows: int, columns: int) -> Fusion:
     x = f.input("x", (rows, columns), "bf16").cast("f32")
     e = f.exp(x - x.amax((1,), True).broadcast_to(x.shape, (0, 1)))
     f.output((e / e.sum((1,), True).broadcast_to(e.shape, (0, 1))).cast("bf16"))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def column_mean(rows: int, columns: int) -> Fusion:
     f = FusionBuilder()
     f.output(f.input("x", (rows, columns), "f32").mean((0,)))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def pixel_mean(images: int, pixels: int, channels: int) -> Fusion:
     """Of all images: in two steps pixels are folded apart, and the quotient is by the number of both."""
     f = FusionBuilder()
     f.output(f.input("x", (images, pixels, channels), "f32").mean((0, 1)))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def masked_row_sums(rows: int, columns: int) -> Fusion:
@@ -64,7 +63,7 @@ def masked_row_sums(rows: int, columns: int) -> Fusion:
     below = f.le(f.iota(x.shape, 1, "i32"), f.iota(x.shape, 0, "i32"))
     f.output(f.where(below, x, 0).sum((1,)))
     f.output(x.amax((1,)))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def row_then_column(rows: int, columns: int) -> Fusion:
@@ -73,7 +72,7 @@ def row_then_column(rows: int, columns: int) -> Fusion:
     x = f.input("x", (rows, columns), "f32")
     scaled = x / (f.abs(x).sum((1,), True) + 1).broadcast_to(x.shape, (0, 1))
     f.output(scaled.sum((0,)))
-    return bind(f.build(), parse_binding({}))
+    return dense(f)
 
 
 def kernel_of(fusion: Fusion, wanted: Callable[[str, Mapping[str, Any]], bool], seed: int = 0) -> Generated:
@@ -209,7 +208,7 @@ def sizes_of(build: Callable[[FusionBuilder], None]) -> tuple[Fusion, dict[str, 
     """What each value's shape is where every free dimension is resized to 7."""
     f = FusionBuilder()
     build(f)
-    fusion = bind(f.build(), parse_binding({}))
+    fusion = dense(f)
     dims = Dims(fusion)
     made = dims.resized(dict.fromkeys(dims.free, 7))
     return fusion, {v.name: list(v.shape) for v in made.values}
@@ -259,7 +258,7 @@ def test_what_is_counted_inside_a_program_keeps_its_size(pool: CompilePool) -> N
     below = f.le(f.iota((64, 512), 1, "i32"), f.iota((64, 512), 0, "i32"))
     f.output(below.cast("i32").sum((0, 1), True).cast("f32"))
     f.output(f.exp(x).sum((1,)))
-    made = kernel_of(bind(f.build(), parse_binding({})), lambda name, point: name.startswith("launches"))
+    made = kernel_of(dense(f), lambda name, point: name.startswith("launches"))
     assert len(made.launches) > 1
     found = proven(made, pool)
     assert (found.fault, found.undone) == ("", "")
@@ -275,7 +274,7 @@ def test_what_one_launch_counts_keeps_its_size_in_the_others() -> None:
     gradient = ones - f.exp(x) * total
     f.output(gradient)
     f.output(gradient.sum((0,), True))
-    made = kernel_of(bind(f.build(), parse_binding({})), lambda name, point: name.startswith("launches"))
+    made = kernel_of(dense(f), lambda name, point: name.startswith("launches"))
     assert any(not set(launch.reads) & {"i0"} for launch in made.trace.launches)  # type: ignore[union-attr]
     small = [launch.trace.fusion for launch in shrunk(made).launches]
     counted = [own.value(op.output).shape for own in small for op in own.ops if op.kind is OpKind.IOTA]

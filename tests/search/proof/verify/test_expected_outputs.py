@@ -10,9 +10,7 @@ from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion, Literal, Op
 from compiler.ir.ops import OpKind
 from compiler.reference import evaluate
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder
-from fusetune.wire import parse_binding
 from search.proof.verify import expected as expected_module
 from search.proof.verify.arrays import Array, Arrays, NumpyArrays, TorchArrays
 from search.proof.verify.compare import compare, differing, first_fault, poisoned_holes
@@ -20,6 +18,7 @@ from search.proof.verify.expected import Expected, expect
 from search.proof.verify.inputs import ALL_SETS, make_inputs
 from search.proof.verify.tolerance import tolerance
 from search.proof.verify.zones import POISONS
+from tests.bound import dense
 from tests.search.measure.kernels import fusion_of, value
 
 HOST = NumpyArrays()
@@ -148,7 +147,7 @@ def test_a_zero_times_what_may_be_of_either_sign_is_a_zero_of_either_sign() -> N
     f = FusionBuilder()
     x, y = f.input("x", (5,), "f32"), f.input("y", (5,), "f32")
     f.output(f.silu(x) * y)
-    fusion = bind(f.build(), parse_binding({}))
+    fusion = dense(f)
     gates, values = ([0.0, -0.0, 0.0, -0.0, 1.0], [0.0, 0.0, -0.0, -0.0, 1.0])
     (want,) = expect(fusion, [np.array(gates, np.float32), np.array(values, np.float32)], HOST)
     product = np.float32(1.0 / (1.0 + math.exp(-1.0)))
@@ -162,7 +161,7 @@ def test_numbers_made_of_a_comparison_are_added_as_numbers() -> None:
     x, y = f.input("x", (3,), "f32"), f.input("y", (3,), "f32")
     holds = f.ge(x, f.exp(y)).cast("i32")
     f.output(holds + holds)
-    fusion = bind(f.build(), parse_binding({}))
+    fusion = dense(f)
     inputs = [np.array([3.0, 0.5, math.exp(1.0)], np.float32), np.array([1.0, 1.0, 1.0], np.float32)]
     (want,) = expect(fusion, inputs, HOST)
     assert int(compare(want, np.array([2, 0, 2], np.int32), HOST).wrong) == 0

@@ -12,9 +12,7 @@ import torch
 from compiler.dtypes import DType
 from compiler.ir.pinned import pinned
 from compiler.reference import Walk
-from compiler.wire import bind
 from fusetune.fusion import FusionBuilder
-from fusetune.wire import parse_binding
 from fusetune.wire.fusion import DTypeName
 from search.proof.verify.arrays import NumpyArrays
 from search.proof.verify.decided import LEAST_DECIDED, best_shares
@@ -22,6 +20,7 @@ from search.proof.verify.expected import expect
 from search.proof.verify.inputs import input_sets, make_inputs
 from search.proof.verify.online_sums import OnlineIntervals
 from search.proof.verify.relations import relations
+from tests.bound import dense
 
 Array = Any
 INF, NAN = float("inf"), float("nan")
@@ -32,7 +31,7 @@ def ends(x: Array, dtype: DTypeName = "f32", xp: ModuleType = np) -> tuple[Array
     """Of the products of rows."""
     f = FusionBuilder()
     f.output(f.input("x", x.shape, dtype).prod((1,)))
-    fusion = pinned(bind(f.build(), parse_binding({})))
+    fusion = pinned(dense(f))
     wide = x.astype(np.float64)
     walk = Walk(fusion, [wide if xp is np else torch.from_numpy(wide)], xp, OnlineIntervals(xp, relations(fusion)))
     with np.errstate(all="ignore"):
@@ -110,7 +109,7 @@ def test_a_product_that_lacks_a_factor_is_told() -> None:
 def test_input_sets_decide_products_and_see_a_factor_that_is_left_out(dtype: DTypeName, length: int) -> None:
     f = FusionBuilder()
     f.output(f.input("x", (20, length), dtype).prod((1,)))
-    fusion, arrays = bind(f.build(), parse_binding({})), NumpyArrays()
+    fusion, arrays = dense(f), NumpyArrays()
     made = {name: make_inputs(fusion, name, arrays) for name in input_sets(fusion)}
     (share,) = best_shares(fusion, arrays, lambda name: expect(fusion, made[name], arrays))
     assert share >= LEAST_DECIDED
