@@ -80,7 +80,7 @@ def test_some_blocks_run_with_those_that_they_wait_for(pool: CompilePool) -> Non
             product(64, 64, 424, right="mn"), replace(THREE_PARTS, parts=4), id="a last part of one stage, and its end"
         ),
         pytest.param(
-            product(256, 128, 512, right="mn"),
+            product(128, 128, 512, right="mn"),
             Groups(columns=64, step=64, parts=2, in_flight=1, registers=(40, 232)),
             id="two-groups-and-boxes",
         ),
