@@ -161,7 +161,7 @@ class Order:
     def barrier(self, lanes: Lanes, groups: npt.NDArray[np.intp]) -> None:
         """All lanes of a group (numbers, one a lane; a group is of one cluster) learn what each of them knows."""
         if self._releases is not None:
-            self._releases.settle(lanes)
+            self._releases.settle_together(lanes, groups)
         self._knowledge.barrier(lanes, groups)
         self._bound_table()
 
