@@ -345,7 +345,7 @@ def test_what_a_tensor_has_beside_its_memory_is_not_lost(grad: bool) -> None:
     x = torch.randn(4, 5)
     jitted(x), jitted(x)
     with pytest.warns(FusetuneWarning, match="of type Marked"):
-        assert type(jitted(x.as_subclass(Marked))) is Marked  # type: ignore[no-untyped-call]
+        assert type(jitted(x.as_subclass(Marked))) is Marked
     with forward_ad.dual_level(), pytest.warns(FusetuneWarning, match="forward-mode"):
         duals = [forward_ad.unpack_dual(run(forward_ad.make_dual(x, torch.ones(4, 5)))) for run in (jitted, function)]
     same(duals[0].tangent, duals[1].tangent, 4.0)
