@@ -2,8 +2,9 @@
 
     part 0 -> part 1 -> ... -> the last part, which goes on with the sum
 
-A block adds its own part to what those before it have summed, so that there is one order; of a tile there is never more
-than one partial sum in memory, however many parts it has (serial split of k: CUTLASS, gemm; CUDA guide, memory fences).
+Each block adds its own part to the sum of the blocks before it, so every sum has one order. Of a tile there is never
+more than one partial sum in memory, however many parts it has (serial split of k: CUTLASS, gemm; CUDA guide, memory
+fences).
 """
 
 from __future__ import annotations

@@ -17,9 +17,10 @@ from fusetune.graph.clean import numbers_as_literals
 from fusetune.graph.lines import line_of
 from fusetune.running import KernelSource, default_source
 from fusetune.store import Store
+from fusetune.torch import is_capturing
 from fusetune.torch_compile.agreeing import AgreedFunctions
 from fusetune.torch_compile.calls import RegionCall
-from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
+from fusetune.torch_compile.choosing import KernelChoice, KernelChoices
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
 from fusetune.torch_compile.listing import ListCall, lowered_lists
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eager_of, eager_of, lowered

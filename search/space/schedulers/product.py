@@ -51,7 +51,7 @@ P = ParallelType
 _PAIR = FRAGMENT_COLUMNS // FRAGMENT_LANES
 _WARP_ROWS = 16
 _PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
-"""Of a thread that loads, where those that compute hold fewer of the result than so many."""
+"""Registers of a thread that loads, if threads that compute hold fewer than so many for their part of the result."""
 
 
 @dataclass(frozen=True, slots=True)

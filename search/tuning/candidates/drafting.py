@@ -125,7 +125,7 @@ class DraftPool:
         return self._threads.submit(work, candidate)
 
     def ask(self, asked: _Asked, preferred: Child | None = None) -> tuple[_Answered, Child]:
-        """What a child that is idle answers, of those that have started, and which; `preferred` if it is idle. Raises
+        """The answer of an idle child, and the child: `preferred` if it is idle, else another that has started. Raises
         what the handler raised, or ChildError."""
         child = self._idle.get(preferred)
         try:

@@ -20,6 +20,10 @@ from tests.compiler.products import Groups, by_warp_groups, product
 
 Made = Callable[[], Schedule]
 
+SMEM = arch_named("sm_90a").smem_per_block_optin_bytes
+STAGE_BYTES = (128 + 256) * 64 * 2 + 2 * 2 * 8
+"""Of rows, of columns, and of two mbarriers for each of these operands."""
+
 
 def tile(sizes: tuple[int, int, int], how: Groups) -> Made:
     """A product of these rows, columns and sums, in tiles."""
@@ -64,10 +68,10 @@ def broadcast(name: str) -> Made:
             id="whole groups of 64 rows",
         ),
         pytest.param(
-            tile((128, 256, 512), Groups(columns=256, stages=4)),
-            tile((128, 256, 512), Groups(columns=256, stages=5)),
+            tile((128, 256, 512), Groups(columns=256, stages=SMEM // STAGE_BYTES)),
+            tile((128, 256, 512), Groups(columns=256, stages=SMEM // STAGE_BYTES + 1)),
             "shared_memory_fits_the_block",
-            ("245920", "232448"),
+            (str((SMEM // STAGE_BYTES + 1) * STAGE_BYTES), str(SMEM)),
             id="stages of a ring",
         ),
         pytest.param(
