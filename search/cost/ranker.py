@@ -45,8 +45,8 @@ class RankerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """Of one feature: the value that changes nothing, and what a step of one from there adds to the logarithm. Of a
-    knob's number that value is its mean over what was learnt from, so that who lacks the knob is as the others."""
+    """Of one feature: the value that changes nothing, and what a step of one from there adds to the logarithm. For a
+    knob's number that is the mean over what was learnt from: a candidate without the knob counts as an average one."""
 
     centre: float
     weight: float

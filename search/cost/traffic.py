@@ -103,8 +103,8 @@ def run_costs(
 def l2_read_bytes(
     sites: list[StatementSite], kernel: k.Kernel, lanes: dict[str, NDArray[np.int64]], blocks: int
 ) -> dict[int, float]:
-    """Bytes that SMs read, by tensor position. Copies to one place in a prologue fetch what its loop no longer does,
-    and those of full tiles what those of cut ones do not; copies to another place are another pass over the tensor.
+    """Bytes that SMs read, by tensor position. Copies of a prologue and of its loop fetch different parts, and so do
+    those of full and of cut tiles, if they fill one place; copies to another place are another pass over the tensor.
 
     Loads of one tensor find in L1 what their neighbours fetched, but not what was fetched before threads met: by then a
     whole row has gone through it.

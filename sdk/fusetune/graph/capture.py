@@ -20,6 +20,7 @@ from fusetune.graph.clean import attribute, clean, is_write, numbers_as_literals
 from fusetune.graph.convert import Converted, to_fusion
 from fusetune.graph.decompositions import decompositions
 from fusetune.graph.device_guard import keep_device_guard
+from fusetune.graph.effects import nothing_kept
 from fusetune.graph.lines import CHANGES_CLOSED, PASS_IT, line_of_error, recorded_lines
 from fusetune.graph.writing import cannot_convert
 from fusetune.wire.fusion import NON_FINITE, is_identifier
@@ -102,8 +103,10 @@ def capture(
 
     def called(own: Sequence[torch.Tensor], args: Any, kwargs: Any) -> Any:
         if not isinstance(fn, torch.nn.Module):
-            return fn(*args, **kwargs)
-        return torch.func.functional_call(fn, dict(zip(held, own, strict=True)), args, kwargs)
+            with nothing_kept(fn):
+                return fn(*args, **kwargs)
+        named = {f"module.{name}": x for name, x in zip(held, own, strict=True)}
+        return torch.func.functional_call(_KeepingNothing(fn), named, args, kwargs)
 
     def traced(*everything: torch.Tensor) -> Any:
         tensors, own = everything[: len(positions)], everything[len(positions) :]
@@ -126,6 +129,19 @@ def capture(
     names = _names(fn, flat, spec, positions)
     named = dict(zip(placeholders, (*names, *(f"closed{i}" for i in range(len(closed)))), strict=False))
     return Captured(gm, placeholders, positions, closed, outputs, told["spec"], named)
+
+
+class _KeepingNothing(torch.nn.Module):
+    """A module that may write into its buffers, and put nothing else in their places."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module gives. Raises CannotConvert."""
+        with nothing_kept(self.module):
+            return self.module(*args, **kwargs)
 
 
 def from_torch(fn: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
 _PLAIN = (int, bool, str, type(None), bytes, complex)
+_TENSORS = (torch.Tensor, torch.nn.Parameter)
 MAX_ALIGN = 16
 """Bytes; an address is told apart up to this (fusetune.bindings says why)."""
 
@@ -77,6 +79,10 @@ def _of_outer(x: object) -> tuple[Any, ...]:
 def _of_tensor(x: torch.Tensor) -> tuple[Any, ...]:
     if x.layout is not torch.strided:
         raise NoKey(f"a tensor of layout {x.layout}")
+    if type(x) not in _TENSORS:  # its own results are more than memory, and are of its type
+        raise NoKey(f"a tensor of type {type(x).__name__}")
+    if forward_ad._current_level >= 0:
+        raise NoKey("a tensor that may have a tangent, under forward-mode differentiation,")
     try:
         low = x.data_ptr() | MAX_ALIGN if not x.is_meta else MAX_ALIGN
     except RuntimeError:  # fake, or wrapped by a transform such as vmap

@@ -17,10 +17,13 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fusetune.errors import CannotConvert
 from fusetune.graph import Captured, capture
 from fusetune.graph.device_guard import keep_device_guard
+from fusetune.graph.effects import nothing_kept
+from fusetune.graph.lines import CHANGES_CLOSED, PASS_IT
 
 CLEARLY_LESS = 0.95
 """What the cut saves beside inputs and results is mostly one number a row, less than folding the rows again costs."""
@@ -110,7 +113,8 @@ def joint_of(fn: Callable[..., Any], leaves: Sequence[Any], spec: Any, *, symbol
         allow_non_fake_inputs=True, shape_env=ShapeEnv() if symbolic else None
     )
     tensors = [_as_fake(leaves[i], mode) for i in places]
-    results, tangents = _results(called, tensors, mode)
+    with nothing_kept(fn):
+        results, tangents = _results(called, tensors, mode)
     if not tangents:
         return None
     count = len(tensors)
@@ -129,7 +133,8 @@ def joint_of(fn: Callable[..., Any], leaves: Sequence[Any], spec: Any, *, symbol
         with torch._C._DisableAutocast():  # as autograd does: what a backward reads has its type already
             return list(made), list(pull(given[count:]))
 
-    captured = capture(both, [*tensors, *tangents], symbolic=symbolic)
+    with nothing_kept(fn):
+        captured = capture(both, [*tensors, *tangents], symbolic=symbolic)
     if captured.writes:
         raise CannotConvert("the function", "it changes an input, and needs gradients", "Return what is new.")
     return _joint(captured, results, needs, range(count, count + len(tangents)))
@@ -140,15 +145,28 @@ def _results(
 ) -> tuple[Results, list[torch.Tensor]]:
     """What a call returns, and stand-ins for the gradients of its results. Nothing is computed."""
     try:
-        with mode:
+        with mode, _OutsideStays():  # type: ignore[no-untyped-call]  # torch's mode has no types
             found, spec = called(*tensors)
             made = [x for x in found if isinstance(x, torch.Tensor)]
             tangents = [_new_like(x) for x in made if x.requires_grad]
+    except CannotConvert:
+        raise
     except Exception as error:
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
         raise CannotConvert("the trace", reason) from error
     plain = {i: x for i, x in enumerate(found) if not isinstance(x, torch.Tensor)}
     return Results(spec, plain, tuple(x.requires_grad for x in made)), tangents
+
+
+class _OutsideStays(TorchDispatchMode):
+    """Refuses a write into a tensor of the program's own: it would be done, and not for a call."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for stated, given in zip(func._schema.arguments, args, strict=False):
+            is_written = stated.alias_info is not None and stated.alias_info.is_write
+            if is_written and any(not isinstance(x, FakeTensor) for x in pytree.tree_leaves(given)):
+                raise CannotConvert("the function", CHANGES_CLOSED, PASS_IT)
+        return func(*args, **(kwargs or {}))
 
 
 def _as_fake(x: torch.Tensor, mode: FakeTensorMode) -> torch.Tensor:

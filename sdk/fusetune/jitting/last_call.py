@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from fusetune.jitting.call_key import MAX_ALIGN
 
@@ -45,6 +46,7 @@ class LastCall:
             and torch.is_grad_enabled() is self._grad
             and torch.get_default_dtype() is self._dtype
             and not _is_autocast()
+            and forward_ad._current_level < 0
             and outside() == self._outside
         )
 

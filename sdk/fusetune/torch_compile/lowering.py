@@ -73,6 +73,9 @@ def _with_sizes(arguments: Sequence[Any], traced: Sequence[Any]) -> list[Any]:
         if isinstance(value, torch.Tensor)
         for size, found in zip((*value.shape, *value.stride()), (*x.shape, *x.stride()), strict=True)
     }
+    for value in filter(is_open, arguments):
+        if value.node.expr not in sizes and not value.node.expr.free_symbols <= sizes.keys():
+            raise CannotConvert("the region", f"its number {value} follows from no size of its tensors")
     return [worked_out(x, sizes) if is_open(value) else x for value, x in zip(arguments, traced, strict=True)]
 
 

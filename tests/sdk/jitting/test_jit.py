@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 import fusetune
 from fusetune.errors import CannotConvert, FusetuneWarning, InvalidRequest, NotCached
@@ -208,7 +209,7 @@ def test_nothing_is_taken_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPa
     jitted, source = under_jit(bias_gelu)
     jitted(X, B)
     source.deliver()
-    monkeypatch.setattr("fusetune.jitting.function._is_capturing", lambda: True)
+    monkeypatch.setattr("fusetune.jitting.function.is_capturing", lambda: True)
     jitted(X, B)
     assert [kernel.calls for kernel in source.kernels.values()] == [0]
 
@@ -326,3 +327,25 @@ def test_what_jit_cannot_take_is_refused(function: Any, options: dict[str, Any],
 def test_a_sparse_tensor_is_refused_by_its_layout() -> None:
     with pytest.raises(CannotConvert, match=r"sparse_coo.*to_dense"):
         fusetune.from_torch(torch.relu)(torch.eye(3).to_sparse())
+
+
+class Marked(torch.Tensor):
+    """A tensor of a type of its own, which results keep."""
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated.*")
+@pytest.mark.parametrize("grad", [False, True])
+def test_what_a_tensor_has_beside_its_memory_is_not_lost(grad: bool) -> None:
+    """Tangents, and a type of its own: the function itself runs."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x.tanh() * 2
+
+    jitted = fusetune.jit(function, source=ReferenceSource(is_prompt=True), mode="block", grad=grad)
+    x = torch.randn(4, 5)
+    jitted(x), jitted(x)
+    with pytest.warns(FusetuneWarning, match="of type Marked"):
+        assert type(jitted(x.as_subclass(Marked))) is Marked
+    with forward_ad.dual_level(), pytest.warns(FusetuneWarning, match="forward-mode"):
+        duals = [forward_ad.unpack_dual(run(forward_ad.make_dual(x, torch.ones(4, 5)))) for run in (jitted, function)]
+    same(duals[0].tangent, duals[1].tangent, 4.0)

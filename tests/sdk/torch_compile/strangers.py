@@ -208,8 +208,49 @@ def of_its_sizes() -> Stranger:
     return Stranger(f, (rand(5, 9, grad=True),))
 
 
+def neighbours() -> Stranger:
+    """Messages along the edges of a graph: rows chosen by one list of indices, added up by another."""
+    edges = torch.randint(0, 7, (20, 2))
+
+    def f(x: Any, w: Any) -> Any:
+        source, target = edges[:, 0], edges[:, 1]
+        added = torch.zeros_like(x).index_add(0, target, torch.tanh(x[source] * w) * x[target])
+        counts = torch.zeros(x.shape[0]).index_add(0, target, torch.ones(20)).clamp_min(1)
+        return added / counts[:, None] + x
+
+    return Stranger(f, (rand(7, 5, grad=True), rand(5, grad=True)))
+
+
+def empty_rows() -> Stranger:
+    """A softmax of rows in which nothing is left."""
+    mask = torch.rand(4, 6, 9) < 0.4
+    mask[1, 2] = True
+    return Stranger(lambda x, m: x.masked_fill(m, float("-inf")).softmax(-1).nan_to_num(0.0) * 2, (rand(4, 6, 9), mask))
+
+
+def bags() -> Stranger:
+    model = nn.ModuleList([nn.EmbeddingBag(20, 8, mode="mean"), nn.LayerNorm(8)])
+    given = (torch.randint(0, 20, (15,)), torch.tensor([0, 4, 4, 9]))
+    return Stranger(lambda words, starts: model[1](model[0](words, starts)).tanh() * 2, given, model)
+
+
+def normed_weights() -> Stranger:
+    model = nn.utils.parametrizations.weight_norm(nn.Linear(8, 6))
+    return Stranger(lambda x: F.elu(model(x)) * 3, (rand(5, 8, grad=True),), model)
+
+
+def slopes_inside() -> Stranger:
+    return Stranger(lambda x: torch.func.grad(lambda y: (y.sin() * y).sum())(x) * 2, (rand(5, 4),))
+
+
+def counted() -> Stranger:
+    """Batch norm in training, which counts its calls in place."""
+    model = nn.Sequential(nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6), nn.LeakyReLU(0.2))
+    return Stranger(lambda x: model(x) * 1.5, (rand(3, 2, 7, 6, grad=True),), model)
+
+
 STRANGERS = (
     moving_average, views_written, closure, mixed_types, own_gradient, nothing_in_it, without_dimensions, channels_last,
     steps_in_memory, hooks, checkpointed, in_a_dictionary, rotary, complex_numbers, tied_weights, quantised, no_numbers,
-    aliases_returned, of_its_sizes,
+    aliases_returned, of_its_sizes, neighbours, empty_rows, bags, normed_weights, slopes_inside, counted,
 )  # fmt: skip

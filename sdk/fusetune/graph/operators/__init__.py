@@ -87,9 +87,11 @@ def _try(w: Writing, node: Node) -> None:
 def _symbols_of(w: Writing, node: Node) -> None:
     """Sizes that the node's result has and its operands have not are taken to be known: other inputs may have them."""
     found = node.meta.get("val")
-    for value in found if isinstance(found, tuple | list) else (found,):
+    for n, value in enumerate(found if isinstance(found, tuple | list) else (found,)):
         if isinstance(value, torch.Tensor):
-            w.sizes.of_input(value.shape)
+            known = w.sizes.of_input(value.shape)
+            if opened := tuple(size for size in known if isinstance(size, str)):
+                w.f.input(f"sizes{n}", opened, "f32")
 
 
 def _signature(node: Node) -> object:

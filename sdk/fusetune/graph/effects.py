@@ -1,0 +1,153 @@
+"""What a function does beside what it returns: a trace of it must leave no tensor of the trace behind.
+
+A module that keeps its last result, a list that each call adds to: the trace would put tensors without memory there,
+and a kernel would not do it again. Such a function is refused, and all is put back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fusetune.errors import CannotConvert
+
+MOST_HELD = 4000
+"""Things that are looked at; what a function reaches beyond them is taken to stay."""
+
+KEEPS = "a call keeps something outside of the function, which a kernel does not do"
+RETURN_IT = "Return it, or call the function as it is."
+
+
+@contextlib.contextmanager
+def nothing_kept(fn: Callable[..., Any]) -> Iterator[None]:
+    """Raises CannotConvert, and puts back what was there, if what is run in it changes what `fn` reaches: attributes
+    of objects and modules, lists, dictionaries and variables that it closes over."""
+    before = list(_held(fn))
+    changed: list[str] = []
+    try:
+        yield
+    finally:
+        for one in before:
+            if (found := one.changed()) is not None:
+                changed.append(found)
+                one.put_back()
+    if changed:
+        raise CannotConvert("the function", f"{KEEPS}: {changed[0]}", RETURN_IT)
+
+
+@dataclass(frozen=True, eq=False)
+class _Variables:
+    """Attributes of an object, or what a dictionary holds. `owner`: whose, in words."""
+
+    owner: str
+    values: dict[Any, Any]
+    before: Mapping[Any, Any]
+
+    def changed(self) -> str | None:
+        if len(self.values) == len(self.before) and all(
+            self.before.get(key, self) is x for key, x in self.values.items()
+        ):
+            return None
+        keys = [*self.values, *self.before]
+        return f"{self.owner} {next(k for k in keys if self.values.get(k, self) is not self.before.get(k, self))!r}"
+
+    def put_back(self) -> None:
+        for key in [key for key in self.values if key not in self.before]:
+            del self.values[key]
+        for key, x in self.before.items():
+            if self.values.get(key, self) is not x:
+                self.values[key] = x
+
+
+@dataclass(frozen=True, eq=False)
+class _Items:
+    """What a list holds."""
+
+    values: list[Any]
+    before: Sequence[Any]
+
+    def changed(self) -> str | None:
+        is_same = len(self.values) == len(self.before) and all(
+            x is y for x, y in zip(self.values, self.before, strict=True)
+        )
+        return None if is_same else f"items of a list of {len(self.before)}"
+
+    def put_back(self) -> None:
+        self.values[:] = self.before
+
+
+@dataclass(frozen=True, eq=False)
+class _Cell:
+    """A variable that a function closes over."""
+
+    cell: Any
+    name: str
+    before: Any
+
+    def changed(self) -> str | None:
+        return None if self.cell.cell_contents is self.before else f"the variable {self.name!r}"
+
+    def put_back(self) -> None:
+        self.cell.cell_contents = self.before
+
+
+_Held = _Variables | _Items | _Cell
+
+
+def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
+    """What a function can reach and change, as it is now."""
+    waiting: list[Any] = [fn]
+    seen: set[int] = set()
+    while waiting and len(seen) < MOST_HELD:
+        x: Any = waiting.pop()
+        if id(x) in seen or isinstance(x, _STAY):
+            continue
+        seen.add(id(x))
+        if isinstance(x, types.FunctionType):
+            if _is_users(x.__module__):
+                yield from _cells(x, waiting)
+        elif isinstance(x, types.MethodType):
+            waiting += [x.__self__, x.__func__]
+        elif isinstance(x, functools.partial):
+            waiting += [x.func, *x.args, *x.keywords.values()]
+        elif isinstance(x, dict):
+            yield _Variables("the key", x, dict(x))
+            waiting += x.values()
+        elif isinstance(x, list):
+            yield _Items(x, tuple(x))
+            waiting += x
+        elif isinstance(x, tuple):
+            waiting += x
+        elif isinstance(x, torch.nn.Module) or _is_users(type(x).__module__):
+            own = getattr(x, "__dict__", None)
+            if isinstance(own, dict):
+                yield _Variables(f"{type(x).__name__}'s attribute", own, dict(own))
+                waiting += own.values()
+
+
+def _cells(fn: types.FunctionType, waiting: list[Any]) -> Iterator[_Held]:
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        try:
+            held = cell.cell_contents
+        except ValueError:  # not there yet
+            continue
+        yield _Cell(cell, name, held)
+        waiting.append(held)
+    read = (fn.__globals__.get(name) for name in fn.__code__.co_names)
+    waiting += [x for x in read if not isinstance(x, type | types.ModuleType)]
+
+
+_STAY = (torch.Tensor, types.ModuleType, type, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
+_LIBRARIES = {*sys.stdlib_module_names, "torch", "fusetune", "numpy", "sympy"}
+"""Whose objects change as they run, and keep no tensor for it."""
+
+
+def _is_users(module: str | None) -> bool:
+    return (module or "").partition(".")[0] not in _LIBRARIES or module == "__main__"
