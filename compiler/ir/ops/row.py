@@ -92,9 +92,9 @@ class FunctionCost:
     instruction's rate or less (CUDA guide, arithmetic instructions).
 
     exact: range reduction, polynomial, fix-ups, the branch to what is rare; of quotients, roots, exp, log, sigmoid,
-    silu and gelu counted in the machine code of sm_90a, else an estimate, which orders functions and does not time them.
-    approximate: the same of approximate instructions, counted there. special: operations of the unit, but for the
-    coarse form, which takes one.
+    silu and gelu counted in the machine code of sm_90a, else an estimate, which orders functions and does not time
+    them. approximate: the same of approximate instructions, counted there. special: operations of the unit, but for
+    the coarse form, which takes one.
     """
 
     exact: float
