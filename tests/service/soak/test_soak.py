@@ -21,7 +21,7 @@ from tests.service.jobs.nursery import Nursery
 from tests.service.soak.town import ENDED, Ledger, Town, Users, Weight, kill_until, settled, town, wait_up, weight
 
 LONG_S = float(os.environ.get("FUSETUNE_TEST_SOAK_S", "1800"))
-SHORT_S = 10.0
+SHORT_S = 6.0
 CALM_SHARE = 0.1
 """Of a long soak: nobody is killed in the end, so that processes grow old enough to tell whether they grow large."""
 
@@ -132,7 +132,7 @@ def assert_flat(found: Town, weights: list[Weight]) -> None:
 
 def test_twenty_seconds(tmp_path: Path, nursery: Nursery, request: pytest.FixtureRequest) -> None:
     with besieged(tmp_path / "town", "sqlite", nursery, request) as (found, db):
-        soak(found, db, SHORT_S, 0.0, 0.4, (1.5, 3.0))
+        soak(found, db, SHORT_S, 0.0, 0.4, (1.0, 1.8))
         assert sum(found.kills.values()) >= 3, found.kills
 
 
