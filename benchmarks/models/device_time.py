@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 
@@ -18,10 +17,10 @@ ROUNDS = 50
 Replay = Callable[[], object]
 
 
-def captured(call: Callable[[], object], pool: Any = None) -> torch.cuda.CUDAGraph:
-    """One call as a graph, with its memory in `pool`. Raises RuntimeError if it cannot be captured."""
+def captured(call: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    """One call as a graph. Raises RuntimeError if it cannot be captured."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
+    with torch.cuda.graph(graph):
         call()
     return graph
 

@@ -21,7 +21,8 @@ part() {
     echo "$name: ended with $? after $(($(date +%s) - from)) s"
 }
 
-modes=eager,fusetune-inductor,max-autotune-aten,inductor
+modes=${MODES:-eager,fusetune-inductor,max-autotune-aten,inductor}
+export PYTHONFAULTHANDLER=1
 part "${MEASURE_S:-85}" measure "$python" -m search measure "$kernels" --budget-s "${BUDGET_S:-60}"
 [ -d "$kernels/kernels" ] && tar czf "$out/kernels.tar.gz" -C "$kernels" kernels
 part 120 vit "$python" -m benchmarks.models.run --models vit --training --modes $modes --rounds 30 \

@@ -71,8 +71,9 @@ def measured(
     wide = None if step.draws else exact(made(model, setting, given.training))
     facts: dict[str, dict[str, Any]] = {}
     row = {"model": model.name, "title": model.title, "training": given.training, "modes": facts}
-    capture = _Captures(setting.device)
-    replays: dict[str, Callable[[], object]] = {"bare": capture(bare_calls(step))}
+    bare = bare_calls(step)
+    bare()
+    replays: dict[str, Callable[[], object]] = {"bare": _replay(bare, setting.device)}
     options: dict[str, Any] = {"least_bytes": 0} if given.tiny else {}
     rmse_of_eager: list[float] = []
     for name in modes:
@@ -90,7 +91,7 @@ def measured(
                   flush=True)  # fmt: skip
             keep(row)
             _note_asked(compiled, given.out)
-            replays[name] = capture(partial(step.of, compiled.run))
+            replays[name] = _replay(partial(step.of, compiled.run), setting.device)
             _time(replays, given.rounds, facts)
         except Exception as error:  # noqa: BLE001 (the others go on)
             traceback.print_exc()
@@ -116,20 +117,8 @@ def _time(replays: Mapping[str, Callable[[], object]], rounds: int, facts: dict[
         facts.setdefault(name, {}).update(us=us, iqr_us=iqr, above_bare_us=above, above_bare_iqr_us=above_iqr)
 
 
-class _Captures:
-    """Graphs of one step each, in one pool of memory: nothing of a replay is read after it. Without a card: the calls
-    themselves."""
-
-    def __init__(self, device: torch.device) -> None:
-        self._is_cuda = device.type == "cuda"
-        self._pool = torch.cuda.graph_pool_handle() if self._is_cuda else None
-
-    def __call__(self, call: Callable[[], object]) -> Callable[[], object]:
-        if not self._is_cuda:
-            return call
-        torch.cuda.synchronize()
-        torch.cuda.empty_cache()
-        return captured(call, self._pool).replay
+def _replay(call: Callable[[], object], device: torch.device) -> Callable[[], object]:
+    return captured(call).replay if device.type == "cuda" else call
 
 
 def _keep(before: Sequence[Mapping[str, Any]], given: argparse.Namespace, row: Mapping[str, Any]) -> None:

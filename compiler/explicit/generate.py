@@ -113,7 +113,7 @@ def generate_explicit(document: Mapping[str, Any], arch: Arch | None = None) -> 
         raise Unsupported("; ".join(map(str, broken)), "Change the schedule there.")
     kernel = lower_facts(schedule)
     if kernel.scratch:
-        raise Unsupported("a sum that blocks of an explicit schedule hand on", "Sum over threads or a cluster.")
+        raise Unsupported("a sum of which blocks of an explicit schedule have parts", "Sum over threads or a cluster.")
     return GeneratedExplicit(verdict.name, document, chosen, bound(done.sf).fusion, schedule.sf, kernel, emit(kernel))
 
 

@@ -26,7 +26,7 @@ from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade
 from compiler.ir.printer import numbers_text
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.grid_ir import AwaitTurn, PassTurn, ScratchLoad, ScratchPointer, ScratchStore
+from compiler.lower.grid_ir import AwaitTold, ScratchLoad, ScratchPointer, ScratchStore, Tell
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -246,10 +246,10 @@ def _lines(s: Stmt) -> list[str]:
             return ["wait stores"]
         case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [_by_tensor_cores(s)]
-        case AwaitTurn():
-            return [f"await {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
-        case PassTurn():
-            return [f"pass {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
+        case AwaitTold():
+            return [f"await {s.told}[{_free(s.place)}]"]
+        case Tell():
+            return [f"tell {s.told}[{_free(s.place)}]"]
         case ScratchLoad():
             return [f"load {_reg(s.target, s.width)} = {s.scratch}[{_range(s.offset, s.width)}]"]
         case ScratchStore():

@@ -103,7 +103,8 @@ _Held = _Variables | _Items | _Cell
 
 def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
     """What a function can reach and change, as it is now."""
-    waiting, seen = [fn], set[int]()
+    waiting: list[Any] = [fn]
+    seen: set[int] = set()
     while waiting and len(seen) < MOST_HELD:
         x: Any = waiting.pop()
         if id(x) in seen or isinstance(x, _STAY):

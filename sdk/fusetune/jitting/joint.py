@@ -145,7 +145,7 @@ def _results(
 ) -> tuple[Results, list[torch.Tensor]]:
     """What a call returns, and stand-ins for the gradients of its results. Nothing is computed."""
     try:
-        with mode, _OutsideStays():
+        with mode, _OutsideStays():  # type: ignore[no-untyped-call]  # torch's mode has no types
             found, spec = called(*tensors)
             made = [x for x in found if isinstance(x, torch.Tensor)]
             tangents = [_new_like(x) for x in made if x.requires_grad]

@@ -6,8 +6,8 @@ Warps of their own bring tiles of both operands, stage by stage along what is su
 tensor cores for the products of a stage, and work on the result where the instructions leave it. Loops of the result:
 blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
 
-Every element is summed in one order, whatever runs beside it: parts of a sum that blocks have are handed on from the
-first to the last of them, in scratch memory.
+Every element is summed in one order, whatever runs beside it: of parts that blocks have the last
+block adds up what the others left in scratch memory.
 """
 
 from __future__ import annotations

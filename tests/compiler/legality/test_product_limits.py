@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compiler.arch import TENSOR_MAP_BOX, arch_named
+from compiler.arch import arch_named
 from compiler.errors import CompilerError, InvalidStep, Unsupported
 from compiler.legality.rules import Schedule
 from compiler.pipeline import generate
@@ -45,13 +45,6 @@ def broadcast(name: str) -> Made:
             "mma_shape_exists",
             ("wgmma m64n264k16 bf16 -> f32", "m64n(8..256)k32B or m16n8k32B of f16, bf16, f8, or i8 -> i32"),
             id="columns of an instruction",
-        ),
-        pytest.param(
-            tile((128, TENSOR_MAP_BOX, 128), Groups(columns=TENSOR_MAP_BOX)),
-            tile((128, TENSOR_MAP_BOX + 8, 128), Groups(columns=TENSOR_MAP_BOX + 8)),
-            "tensor_map_boxes_are_1_to_256",
-            (str(TENSOR_MAP_BOX + 8), f"1 to {TENSOR_MAP_BOX}"),
-            id="columns of a box",
         ),
         pytest.param(
             tile((128, 128, 144), Groups()),

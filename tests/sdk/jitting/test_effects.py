@@ -19,6 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::fusetune.FusetuneWarning")
 class Counting(nn.Module):
     """Counts its calls in a buffer, in place."""
 
+    count: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("count", torch.zeros((), dtype=torch.long))
@@ -35,8 +37,8 @@ class Replacing(Counting):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.count = self.count + 1
-        self.last = x * 2
-        return self.last + self.count
+        found = self.last = x * 2
+        return found + self.count
 
 
 class Plain:
@@ -97,5 +99,5 @@ def test_what_is_kept_is_named_and_what_is_read_is_not() -> None:
     with pytest.raises(CannotConvert, match="Plain's attribute 'count'"):
         fusetune.from_torch(Plain())(torch.randn(5))
     assert fusetune.from_torch(Counting())(torch.randn(5)).ops
-    table = {"scale": 3.0, "held": [torch.ones(5)]}
+    table: dict[str, Any] = {"scale": 3.0, "held": [torch.ones(5)]}
     assert fusetune.from_torch(lambda x: x * table["scale"] + table["held"][0])(torch.randn(5)).ops

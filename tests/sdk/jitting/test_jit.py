@@ -209,7 +209,7 @@ def test_nothing_is_taken_while_a_graph_is_captured(monkeypatch: pytest.MonkeyPa
     jitted, source = under_jit(bias_gelu)
     jitted(X, B)
     source.deliver()
-    monkeypatch.setattr("fusetune.jitting.function._is_capturing", lambda: True)
+    monkeypatch.setattr("fusetune.jitting.function.is_capturing", lambda: True)
     jitted(X, B)
     assert [kernel.calls for kernel in source.kernels.values()] == [0]
 
@@ -345,7 +345,7 @@ def test_what_a_tensor_has_beside_its_memory_is_not_lost(grad: bool) -> None:
     x = torch.randn(4, 5)
     jitted(x), jitted(x)
     with pytest.warns(FusetuneWarning, match="of type Marked"):
-        assert type(jitted(x.as_subclass(Marked))) is Marked  # type: ignore[no-untyped-call]
+        assert type(jitted(x.as_subclass(Marked))) is Marked
     with forward_ad.dual_level(), pytest.warns(FusetuneWarning, match="forward-mode"):
         duals = [forward_ad.unpack_dual(run(forward_ad.make_dual(x, torch.ones(4, 5)))) for run in (jitted, function)]
     same(duals[0].tangent, duals[1].tangent, 4.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,7 +103,14 @@ def test_staged_loads_count_once_and_are_in_flight_by_stages() -> None:
 )
 def test_a_ring_has_on_its_way_what_is_filled_ahead(load: str, stages: int, filled: int) -> None:
     """A tile is 64 x 64 elements of 4 bytes."""
-    point = {"tile_in": 64, "tile_out": 64, "threads": 256, "layout": "pad", "blocks_per_sm": 1, "load": load}
+    point: dict[str, Any] = {
+        "tile_in": 64,
+        "tile_out": 64,
+        "threads": 256,
+        "layout": "pad",
+        "blocks_per_sm": 1,
+        "load": load,
+    }
     if load == "tma":
         point["layout"] = "128B"
     (launch,) = generated("tile2d", permuted((4096, 8192), (1, 0), "f32"), **point, stages=stages).launches

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from compiler.dtypes import DType
@@ -43,7 +45,7 @@ def test_a_load_runs_once_for_each_element(body: k.Loop, runs: int) -> None:
 
 def test_operands_of_odd_rows_are_counted_for_each_of_their_elements() -> None:
     """A row of 4095 is 2.7 rounds of 192 threads with 8 elements, 4 of 128: rounds that guards set apart count too."""
-    point = {"vector": 8, "rows_begin": "aligned", "operands": "late", "keep": "registers", "rows": 1}
+    point: dict[str, Any] = {"vector": 8, "rows_begin": "aligned", "operands": "late", "keep": "registers", "rows": 1}
     made = (generated("row", layer_norm((512, 4095), (1,), "bf16"), **point, threads=threads) for threads in (128, 192))
     four, three = (features_of(one.launches[0]).smem_wavefronts for one in made)
     assert three == pytest.approx(four, rel=0.25)

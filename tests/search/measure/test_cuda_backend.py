@@ -96,7 +96,7 @@ def test_a_kernel_that_lacks_memory_gets_that_of_the_sets() -> None:
             raise Starved("no memory")
         return MeasureResult(TrialState.MEASURED, "")
 
-    made._measure = measure  # type: ignore[method-assign]  # what a kernel needs is not at hand
+    made._measure = measure  # type: ignore[method-assign, assignment]  # what a kernel needs is not at hand
     assert made.measure(None, Effort.SCREEN).state is TrialState.MEASURED  # type: ignore[arg-type]
     assert asked == [1, 0]
 
@@ -107,6 +107,6 @@ def test_one_that_lacks_it_still_is_not_supported() -> None:
     def measure(*_: Any) -> MeasureResult:
         raise Starved("no memory")
 
-    made._measure = measure  # type: ignore[method-assign]  # what a kernel needs is not at hand
+    made._measure = measure  # type: ignore[method-assign, assignment]  # what a kernel needs is not at hand
     found = made.measure(None, Effort.SCREEN)  # type: ignore[arg-type]  # no kernel is looked at
     assert (found.state, found.reason) == (TrialState.UNSUPPORTED, "the GPU's memory does not suffice: no memory")
