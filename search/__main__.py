@@ -7,8 +7,12 @@ if __name__ == "__main__":
     began = time.monotonic()
     if sys.argv[1:2] == ["tune"] and "--help" not in sys.argv:
         from search.measure import early
+        from search.tuning.hands import compilers, drafters
 
-        early.begin()
+        gpus = early.gpus_of(sys.argv)
+        for index in range(gpus):
+            early.begin(index)
+        early.begin_drafters(drafters(compilers(gpus), gpus))
     try:  # the imports take a second or two, in which Ctrl-C is as much a way to stop as later
         from search.cli.app import app
 

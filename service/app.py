@@ -86,7 +86,7 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
     )
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
     app.state.context = Context(settings, db, handover, Answers(db, settings))
-    app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 2)
+    app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 4)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
     routers = [

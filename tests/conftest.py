@@ -1,4 +1,4 @@
-"""Options of the test suite, and how its processes collect garbage."""
+"""Options of the test suite, the order of its tests, and how its processes collect garbage."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import gc
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy  # noqa: F401 - Hypothesis takes care of its random numbers too
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings, strategies
 
 from compiler.nvrtc import CompilePool
 from tests.compilers import PtxPool, SharedPool
@@ -29,10 +30,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files from what is generated now")
 
 
+@given(strategies.none())
+def _first(_: None) -> None:
+    """The first property of a process, before which Hypothesis looks at every object there is."""
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart() -> None:
+    _first()  # while there are few
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The service's tests first: they wait for processes, and as the last ones would leave nothing to do meanwhile."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/service/"))
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # without collecting first, which takes a second and frees a tenth
     gc.set_threshold(YOUNG, 20, 20)
     gc.enable()
+
+
+def pytest_sessionfinish() -> None:
+    """What is left without an owner is told, once: pytest and the interpreter go through everything thrice more."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -20,10 +20,10 @@ from compiler.nvrtc import CompilePool
 from search.cli.load import Named
 from search.cli.prepare import prepare_one
 from search.proof.decidable import refuse_undecidable
-from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.drafting import DraftPool
 from search.tuning.candidates.plan import Plan
+from search.tuning.hands import compilers, drafters
 from search.tuning.prepared import MANIFEST
-from search.tuning.tune import compilers
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

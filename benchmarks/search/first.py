@@ -51,7 +51,8 @@ _PAUSE_S, _LOOK_S = 0.02, 0.1
 @dataclass(frozen=True, slots=True)
 class FirstSpeed:
     """One case. `first_s`: from the post to the kernel's answer; None, and `why`, where none came. `curve`: each time
-    that the tuning showed a better kernel, the seconds since the post and its median."""
+    that the tuning showed a better kernel, the seconds since the post and its median. `stages`: what the tuning spent
+    its time on, as its timeline tells it (stage and process, how often, first and last second, seconds in all)."""
 
     case: str
     first_s: float | None
@@ -66,6 +67,7 @@ class FirstSpeed:
     begun_from: str = ""
     trials: int | None = None
     curve: tuple[tuple[float, float], ...] = ()
+    stages: tuple[tuple[str, int, float, float, float], ...] = ()
 
 
 def measured(client: Client, named: Named, budget_s: float, to_the_end: bool) -> FirstSpeed:
@@ -88,12 +90,22 @@ def measured(client: Client, named: Named, budget_s: float, to_the_end: bool) ->
     at_most = None if info.provisional is None else info.provisional.at_most
     cubin_s = None if view.timeline is None else view.timeline.first_cubin_s
     idle = None if view.timeline is None or not to_the_end else view.timeline.gpu_idle
-    found = FirstSpeed(named.name, first_s, info.median_us, info.floor_us, at_most, final, cubin_s, idle)
+    found = FirstSpeed(
+        named.name, first_s, info.median_us, info.floor_us, at_most, final, cubin_s, idle, stages=_stages(view)
+    )
     if not to_the_end:
         return found
     began = "" if view.timeline is None else view.timeline.begun_from
     curve = ((round(first_s, 3), info.median_us or float("inf")), *curve)
     return replace(found, ended=view.ended, begun_from=began, trials=sum(view.trials.values()), curve=curve)
+
+
+def _stages(view: TuningView) -> tuple[tuple[str, int, float, float, float], ...]:
+    stages = () if view.timeline is None else view.timeline.stages
+    return tuple(
+        (f"{one.stage}, {one.process}", one.spans, round(one.begun_s, 3), round(one.ended_s, 3), round(one.wall_s, 3))
+        for one in stages
+    )
 
 
 def at_other_size(named: Named) -> Named | None:

@@ -28,6 +28,7 @@ from fusetune.wire import t4
 from search.space.knobs import Knob, KnobValue
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.spread import Ranked, spread
 from search.tuning.samplers.guided import GuidedSampler
 from search.tuning.samplers.optuna import OptunaSampler
 from search.tuning.samplers.protocol import Sampler
@@ -40,13 +41,17 @@ NEAR = 0.05
 AFTER = (10, 30, 100)
 """Trials after which the best is looked at."""
 
+MOST_RANKED = 200
+"""Points of a table in the order of a ranking: more than are tried."""
+
 FOREIGN = "foreign"
 """The scheduler of configurations that name none: those of other tuners."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Points with their times; None for those that failed. `ranked`: in the order of predicted times, where known."""
+    """Points with their times; None for those that failed. `ranked`: as a search tries them by predicted times
+    (`search.tuning.candidates.spread`), where those are known."""
 
     name: str
     us: Mapping[Candidate, float | None]
@@ -64,8 +69,9 @@ class Table:
             raise ValueError(f"{path}: no configuration of it has a time")
         told = document.get("metadata", {}).get("predicted_us", [])
         known = [(one, point) for one, point in zip(told, points, strict=False) if one is not None]
-        ranked = tuple(point for _, point in sorted(known, key=lambda pair: pair[0]))
-        return cls(path.name.partition(".")[0], us, ranked)
+        by_time = [Ranked(point, told_us) for told_us, point in sorted(known, key=lambda pair: pair[0])]
+        ranked = spread(by_time, MOST_RANKED)
+        return cls(path.name.partition(".")[0], us, tuple(ranked))
 
     @property
     def best_us(self) -> float:
@@ -104,7 +110,7 @@ def _ordered(values: set[KnobValue]) -> tuple[KnobValue, ...]:
 
 
 class Replay:
-    """Answers a sampler out of a table, each point once."""
+    """Answers samplers out of a table, each point once in a run."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -119,6 +125,7 @@ class Replay:
     def run(self, sampler: Sampler, trials: int, seed: int) -> list[float]:
         """The best time after each trial; infinite while none has one."""
         chance, best, found = random.Random(seed), float("inf"), list[float]()
+        self._is_left[:] = True
         while len(found) < min(trials, len(self._points)):
             asked = sampler.ask()
             if asked is None:
@@ -165,11 +172,11 @@ SAMPLERS: Mapping[str, Make] = {
 
 def replayed(table: Table, seeds: int, after: Sequence[int] = AFTER) -> list[dict[str, Any]]:
     """A row a sampler."""
-    spaces, rows = table.spaces, []
+    spaces, replay, rows = table.spaces, Replay(table), []
     for name, make in SAMPLERS.items():
         if name.endswith("ranked") and not table.ranked:
             continue
-        runs = [Replay(table).run(make(table, spaces, seed), max(after), seed) for seed in range(seeds)]
+        runs = [replay.run(make(table, spaces, seed), max(after), seed) for seed in range(seeds)]
         row: dict[str, Any] = {"table": table.name, "sampler": name, "seeds": seeds}
         for count in after:
             slower = [run[min(count, len(run)) - 1] / table.best_us - 1.0 for run in runs]

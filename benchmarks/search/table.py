@@ -27,14 +27,14 @@ from search.measure.fake import FACTS, FakeDevice
 from search.tuning.attached import Attached, card_of, find_device
 from search.tuning.budget import Budget
 from search.tuning.build import Builder
-from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.drafting import DraftPool
 from search.tuning.candidates.plan import Plan
 from search.tuning.ending import WITHOUT_VERDICT
+from search.tuning.hands import compilers, drafters
 from search.tuning.identity import KernelId, kernel_id
 from search.tuning.journal import Journal, JournalKey, spaces_key
 from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.trial import Trial, TrialState
-from search.tuning.tune import compilers
 from search.tuning.tuner import SearchSettings, Tuner
 
 AGAIN_EVERY = 8

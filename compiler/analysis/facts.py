@@ -147,7 +147,7 @@ class Facts:
 
     @cached_property
     def grid_folds(self) -> dict[str, GridFold]:
-        """By name: the products whose sums blocks of the grid hand on."""
+        """By name: the products whose sums blocks of the grid have parts of."""
         return infer_grid_folds(self.sf, self.indexing.nest)
 
     @cached_property

@@ -29,7 +29,7 @@ from compiler.emit.values import ELEMENT, compute, convert, divisor, parameter, 
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import OpKind
-from compiler.lower.grid_ir import AwaitTurn, PassTurn, ScratchLoad, ScratchStore
+from compiler.lower.grid_ir import AwaitTold, ScratchLoad, ScratchStore, Tell
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -202,8 +202,8 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("tmem_copy")
             case Mma():
                 used.add("mma_sync")
-            case AwaitTurn() | PassTurn():
-                used.add("turns")
+            case AwaitTold() | Tell():
+                used.add("told")
             case ScratchLoad():
                 used.add("written")
             case ScratchStore():
@@ -379,7 +379,7 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_wait_read<0>();"]
         case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [by_tensor_cores(s)]
-        case AwaitTurn() | PassTurn() | ScratchLoad() | ScratchStore():
+        case AwaitTold() | Tell() | ScratchLoad() | ScratchStore():
             return [over_grid(s)]
         case _:
             return [on_tensor_memory(s)]

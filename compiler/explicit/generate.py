@@ -113,7 +113,7 @@ def generate_explicit(document: Mapping[str, Any], arch: Arch | None = None) -> 
         raise Unsupported("; ".join(map(str, broken)), "Change the schedule there.")
     kernel = lower_facts(schedule)
     if kernel.scratch:
-        raise Unsupported("a sum that blocks of an explicit schedule hand on", "Sum over threads or a cluster.")
+        raise Unsupported("a sum of which blocks of an explicit schedule have parts", "Sum over threads or a cluster.")
     return GeneratedExplicit(verdict.name, document, chosen, bound(done.sf).fusion, schedule.sf, kernel, emit(kernel))
 
 
@@ -155,8 +155,8 @@ def carried(sf: ScheduledFusion) -> ScheduledFusion:
 
 
 def in_memory_order(sf: ScheduledFusion) -> ScheduledFusion:
-    """The schedule in which what bulk copies reach is laid out by its loops where the order that was set does not
-    count (nvFuser, memory order)."""
+    """The schedule with tensors of bulk copies laid out by their loops, where an order that was set does not count
+    (nvFuser, memory order)."""
     bulk = {name for op in sf.ops if op.via.is_bulk for name in (op.output, *op.tensor_inputs)}
     return sf.with_tensors([as_allocated(sf, t) for t in sf.tensors if t.name in bulk])
 

@@ -129,11 +129,11 @@ class Resize(_Ends):
 class Shift(_Ends):
     """source -> out with out index = source index + (start + sum of factor * index of `by`) mod `modulus`.
 
-    A run of elements whose rows begin at different phases is moved, row by row, so that the places of `out` that are
-    multiples of the modulus are memory addresses that are: `by` are the axes that say which row, `factors` their
-    strides in elements, `start` is where the first row begins. `out` has `modulus` places more than `source`; those
-    before a row's first and behind its last element are holes, tested like those of a split (nvFuser, divisibility of
-    split: Theorem 3 on padding, here by an amount that depends on the row).
+    Rows begin at different phases. Each is moved so far that a place of `out` is a multiple of the modulus where the
+    address in memory is. `by` are the axes that say which row, `factors` their strides in elements, `start` is where
+    the first row begins. `out` has `modulus` places more than `source`; those before a row's first and behind its last
+    element are holes, tested like those of a split (nvFuser, divisibility of split: Theorem 3 on padding, here by an
+    amount that depends on the row).
     """
 
     source: IterDomain
@@ -155,9 +155,9 @@ class Window(_Ends):
     """source -> tile, place with source index = tile * step - before + place: tiles that overlap where their `size`,
     the extent of `place`, is more than the step.
 
-    A tile holds what a run of `step` elements needs that was moved by up to `before` (`Shift`), the halo of a stencil.
-    What lies in several tiles is in each of them once, so a tensor that has windows is a copy, each of whose readers
-    knows which tile it reads. Places beside the source's first and last element are holes.
+    A tile holds what a run of `step` elements needs that was moved by up to `before` (`Shift`): the halo of a stencil.
+    An element may lie in several tiles, once in each. So a tensor with windows is a copy, and each reader knows which
+    tile it reads. Places beside the source's first and last element are holes.
     """
 
     source: IterDomain

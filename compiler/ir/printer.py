@@ -16,7 +16,7 @@ schedules print differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from compiler.ir.domain import ScheduledFusion
@@ -125,7 +125,7 @@ def _allocation_text(allocation: Allocation) -> str:
 
 
 def _value_text(v: Value) -> str:
-    return f"{v.name}: {v.dtype} {_numbers(v.shape)} strides {_numbers(v.strides)} align {v.align}"
+    return f"{v.name}: {v.dtype} {numbers_text(v.shape)} strides {numbers_text(v.strides)} align {v.align}"
 
 
 def _op_text(op: Op, fusion: Fusion) -> str:
@@ -138,12 +138,13 @@ def _operands(operands: Sequence[Operand]) -> str:
 
 
 def _dims_text(dims: Sequence[int]) -> str:
-    return f", dims={_numbers(dims)}" if dims else ""
+    return f", dims={numbers_text(dims)}" if dims else ""
 
 
 def _axes(axes: Sequence[IterDomain]) -> str:
     return ", ".join(map(str, axes))
 
 
-def _numbers(numbers: Sequence[int]) -> str:
+def numbers_text(numbers: Iterable[int]) -> str:
+    """`(0, 2)`"""
     return f"({', '.join(map(str, numbers))})"

@@ -17,10 +17,10 @@ from compiler.schedule.aliases import aliased_inputs, aliased_reads, is_for_the_
 
 @structure_rule
 def aliased_inputs_are_read_for_what_is_written_there(s: Schedule) -> Iterator[Violation]:
-    """What is read of an input that an output is written into is what the element at that very address is made of, or
-    folded over all of a dimension: then it has been read when the element is written. Through a view that moves
-    elements, or for another output only, it may have been written before (own rule: a write waits for what it depends
-    on, and for nothing else)."""
+    """An output is written into an input. Every other read of that input is of the very address that is written, for
+    the element written there, or is folded over all of a dimension: then it is over when the element is written. A read
+    through a view that moves elements, or for another output only, may come after the write (own rule: a write waits
+    for what it depends on, and for nothing else)."""
     for read in aliased_reads(s.sf):
         if read.stray:
             yield Violation(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from compiler.analysis.id.indexing import IndexBound
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.mma.instructions import MmaUnit
 from compiler.analysis.mma.product import MmaProduct, is_by_mma
@@ -13,6 +14,7 @@ from compiler.analysis.mma.tensor_coordinates import accumulator_place
 from compiler.arch import REGISTER_BYTES, REGISTER_UNIT
 from compiler.copies.instruction import Path, path_of
 from compiler.errors import Violation
+from compiler.ir.expr import Expr
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.ir.tensor import BufferKind, TensorOp
@@ -279,7 +281,7 @@ def summed_tails_are_zero(s: Schedule) -> Iterator[Violation]:
         ends = [(s.indexing.own(t)[axis], axis.extent) for axis in t.logical if axis.is_reduction]
         summed = frozenset(v for index, _ in ends for v in index.variables)
         for bound in s.indexing.bounds(t):
-            is_end = (bound.index, bound.extent) in ends
+            is_end = any(_lies_behind(bound, index, extent) for index, extent in ends)
             for name in product.operands if bound.index.variables & summed else ():
                 if not _is_filled(s, name, is_end=is_end):
                     yield Violation(
@@ -287,8 +289,15 @@ def summed_tails_are_zero(s: Schedule) -> Iterator[Violation]:
                         f"{op.output} reads {name}",
                         f"{bound.index} from {bound.extent} on",
                         "whole tiles, or zeros that arrive in place of what there is not",
-                        "Cut what is summed along once, and bring both operands by tensor maps or threads.",
+                        "Cut what is summed along from its end on, and bring both operands by tensor maps or threads.",
                     )
+
+
+def _lies_behind(bound: IndexBound, index: Expr, extent: int) -> bool:
+    """Whether what is past a bound is past the end, `extent`, of what has this `index`: the bound is that one, or of
+    the pieces that it is cut into."""
+    step = -(-extent // bound.extent)
+    return (index - bound.index * step).lo >= 0
 
 
 def _is_filled(s: Schedule, name: str, *, is_end: bool) -> bool:

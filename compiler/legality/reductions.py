@@ -18,7 +18,7 @@ _WHOLE = (ParallelType.VECTORIZE, ParallelType.BULK)
 @structure_rule
 def folded_axes_stay_in_a_cluster(s: Schedule) -> Iterator[Violation]:
     """Blocks of different clusters have no memory of their own in common: a sum over the grid needs a second launch
-    (CUDA guide, thread hierarchy), but for products, whose blocks along y hand on what is summed, one after the other,
+    (CUDA guide, thread hierarchy), but for products, whose blocks along y hand over what they have summed to the last,
     in scratch memory."""
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
@@ -37,7 +37,7 @@ def folded_axes_stay_in_a_cluster(s: Schedule) -> Iterator[Violation]:
 
 @structure_rule
 def what_is_summed_over_the_grid_ends_the_kernel(s: Schedule) -> Iterator[Violation]:
-    """Blocks that hand their sum on end there: the last one's alone makes what comes of it. Every output comes of the
+    """Blocks that hand their sum over end there: the last one's alone makes what comes of it. Every output comes of the
     sum, of which a kernel has one, nothing behind it is on the blocks of its parts, and the copy engine brings nothing
     beside it, which blocks that end early would not wait for."""
     names = [op.output for op in s.sf.ops if op.kind in CONTRACTIONS and is_over_grid(s.sf.tensor(op.output))]

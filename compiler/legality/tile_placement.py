@@ -301,7 +301,7 @@ class TileBetweenUnits:
 
 
 def tiles_between_units(s: Schedule) -> Iterator[TileBetweenUnits]:
-    """Tiles without swizzle that start where the copy engine does not reach, of those that lie right otherwise."""
+    """Tiles without swizzle that lie right, but start where the copy engine does not reach."""
     for op, shared in _copies(s):
         placed = s.tile_placements.get(op.output)
         if op.via is CopyVia.TMA and path_of(s, op) is Path.BULK_1D:

@@ -16,7 +16,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.effects import NodeEffects, has_loads, ops_of
-from compiler.lower.grid_fold import goes_on, taken
+from compiler.lower.grid_fold import goes_on
 from compiler.lower.group_sync import apart_by_groups, meeting
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
@@ -142,9 +142,7 @@ class _Lowering:
             needs = self.needs(before, effects)
             out += self.meet(needs, scope, node)
             if isinstance(node, FoldStep) and node.part is FoldPart.GRID:
-                fold = self.facts.grid_folds[node.tensor]
-                out.append(taken(fold))
-                handed = fold, len(out)
+                handed = self.facts.grid_folds[node.tensor], len(out)
                 continue
             hazards = before.after(effects, needs)
             if isinstance(node, Nested) and inside is not None:

@@ -1,7 +1,7 @@
-"""Sums over blocks of the grid as statements: a block takes what is summed so far, and hands on what it makes of it.
+"""Sums over blocks of the grid as statements: all blocks but the last hand their parts over, which that one adds up.
 
-if (not the first part) { wait for the turn; sum = what was handed on + sum }
-if (the last part) { all that comes of the sum } else { hand on sum; meet; the next one's turn }
+if (the last part) { wait for all others; sum = sum + each of theirs; all that comes of the sum }
+else { hand over sum; meet; say so }
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from compiler.arch import MAX_WORD_BYTES
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, const
 from compiler.ir.ops import OpKind
-from compiler.lower.grid_ir import AwaitTurn, PassTurn, ScratchLoad, ScratchPointer, ScratchStore
+from compiler.lower.grid_ir import AwaitTold, ScratchLoad, ScratchPointer, ScratchStore, Tell
 from compiler.lower.kernel_ir import Accumulate, Declare, Elected, If, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.sync_ir import Sync
@@ -26,45 +26,55 @@ def scratch_of(facts: Facts) -> tuple[ScratchPointer, ...]:
     found: list[ScratchPointer] = []
     for fold in facts.grid_folds.values():
         found.append(ScratchPointer(fold.sums, fold.dtype, fold.sums_bytes, False))
-        found.append(ScratchPointer(fold.turns, DType.I32, fold.turns_bytes, True))
+        found.append(ScratchPointer(fold.told, DType.I32, fold.told_bytes, True))
     return tuple(found)
 
 
-def taken(fold: GridFold) -> Stmt:
-    """Adds what the parts before have summed."""
-    width, before = _word(fold), Reg(f"{fold.tensor}_before", fold.dtype, const(0))
-
-    def add(word: Expr) -> tuple[Stmt, ...]:
-        load = ScratchLoad(before, fold.sums, _place(fold, word, width), width)
-        return (load, *each("element", width, lambda e: (_added(fold, word * width + e, before, e),)))
-
-    words = each("word", fold.elems // width, add)
-    waited = AwaitTurn(fold.turns, fold.tile, fold.part)
-    return If((Less(const(0), fold.part),), (waited, Declare(before.name, before.dtype, width), *words))
-
-
-def _added(fold: GridFold, at: Expr, before: Reg, element: Expr) -> Stmt:
-    source = Reg(before.name, before.dtype, element)
-    return Accumulate(OpKind.SUM, Reg(fold.tensor, fold.dtype, at), source)
-
-
 def goes_on(fold: GridFold, rest: Iterable[Stmt]) -> Stmt:
-    """`rest` in the blocks of the last part; the others hand on."""
+    """`rest` in the blocks of the last part, of the whole sum; the others hand over."""
+    is_last = Less(const(fold.parts - 2), fold.part)
+    return If((is_last,), (*_added_up(fold), *rest), _handed_over(fold))
+
+
+def _handed_over(fold: GridFold) -> tuple[Stmt, ...]:
     width = _word(fold)
 
     def store(word: Expr) -> tuple[Stmt, ...]:
         source = Reg(fold.tensor, fold.dtype, word * width)
-        return (ScratchStore(source, fold.sums, _place(fold, word, width), width),)
+        return (ScratchStore(source, fold.sums, _place(fold, fold.part, word, width), width),)
 
-    handed = each("word", fold.elems // width, store)
-    told = Elected((PassTurn(fold.turns, fold.tile, fold.part + 1),))
-    return If((Less(const(fold.parts - 2), fold.part),), tuple(rest), (*handed, Sync(), told))
+    stored = each("word", fold.elems // width, store)
+    return (*stored, Sync(), Elected((Tell(fold.told, fold.tile * fold.others + fold.part),)))
 
 
-def _place(fold: GridFold, word: Expr, width: int) -> Expr:
-    """[tile][word][thread]: neighbours in a warp have neighbouring words."""
+def _added_up(fold: GridFold) -> tuple[Stmt, ...]:
+    """A thread waits for each other part; all threads add what is theirs of it, the first part first."""
+    width, theirs = _word(fold), Reg(f"{fold.tensor}_theirs", fold.dtype, const(0))
+
+    def add(word: Expr, part: Expr) -> tuple[Stmt, ...]:
+        load = ScratchLoad(theirs, fold.sums, _place(fold, part, word, width), width)
+        return (
+            Declare(theirs.name, theirs.dtype, width),
+            load,
+            *each("element", width, lambda e: (_added(fold, word * width + e, theirs, e),)),
+        )
+
+    words = each("word", fold.elems // width, lambda w: each("part", fold.others, lambda p: add(w, p)))
+    waited = If(
+        (Less(fold.thread, const(fold.others)),), (AwaitTold(fold.told, fold.tile * fold.others + fold.thread),)
+    )
+    return (waited, Sync(), *words)
+
+
+def _added(fold: GridFold, at: Expr, theirs: Reg, element: Expr) -> Stmt:
+    source = Reg(theirs.name, theirs.dtype, element)
+    return Accumulate(OpKind.SUM, Reg(fold.tensor, fold.dtype, at), source)
+
+
+def _place(fold: GridFold, part: Expr, word: Expr, width: int) -> Expr:
+    """[tile][part][word][thread]: neighbours in a warp have neighbouring words."""
     words = fold.elems // width
-    return ((fold.tile * words + word) * fold.threads + fold.thread) * width
+    return (((fold.tile * fold.others + part) * words + word) * fold.threads + fold.thread) * width
 
 
 def _word(fold: GridFold) -> int:

@@ -1,4 +1,4 @@
-"""Statements of kernel IR by which blocks of the grid hand on partial sums in scratch memory (PTX ISA, memory
+"""Statements of kernel IR by which blocks of the grid hand over partial sums in scratch memory (PTX ISA, memory
 consistency model: release and acquire patterns, scope .gpu)."""
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ class ScratchPointer:
 
 
 @dataclass(frozen=True, slots=True)
-class AwaitTurn:
-    """The thread waits until element `place` is `turn`, and sees what came before that."""
+class AwaitTold:
+    """The thread waits until element `place` is told, and sees what came before that."""
 
-    turns: str
+    told: str
     place: Expr
-    turn: Expr
 
 
 @dataclass(frozen=True, slots=True)
-class PassTurn:
-    """Element `place` becomes `turn`: who waits for it sees what this thread did, and saw."""
+class Tell:
+    """Element `place` is told: who waits for it sees what this thread did, and saw."""
 
-    turns: str
+    told: str
     place: Expr
-    turn: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +56,4 @@ class ScratchStore:
     width: int
 
 
-GridStmt = AwaitTurn | PassTurn | ScratchLoad | ScratchStore
+GridStmt = AwaitTold | Tell | ScratchLoad | ScratchStore

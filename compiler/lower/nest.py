@@ -64,7 +64,7 @@ class FoldPart(Enum):
     """The steps by which threads put a reduction together; between writing and reading partials stands a barrier.
 
     Of a maximum along with which sums are folded: SHIFT says what the first elements are measured from, RESCALE scales
-    the sums to the maximum of now, FINISH settles rows without a finite maximum. GRID: blocks hand on what they sum.
+    the sums to the maximum of now, FINISH settles rows without a finite maximum. GRID: blocks hand over what they sum.
     """
 
     SHIFT = "shift"

@@ -24,8 +24,9 @@ from compiler.arch import TMEM_COLUMN_BITS
 from compiler.ir.expr import Expr
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade
+from compiler.ir.printer import numbers_text
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.grid_ir import AwaitTurn, PassTurn, ScratchLoad, ScratchPointer, ScratchStore
+from compiler.lower.grid_ir import AwaitTold, ScratchLoad, ScratchPointer, ScratchStore, Tell
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -108,7 +109,8 @@ from compiler.lower.whole_ir import Divisor, WholeNumber
 def kernel_ir_text(kernel: Kernel) -> str:
     """A kernel: how it is launched, its parameters in order, then its statements."""
     smem = f" shared {kernel.smem_bytes} bytes aligned to {kernel.smem_align}," if kernel.smem_bytes else ""
-    head = f"kernel grid {_numbers(kernel.grid)} block {_numbers(kernel.block)}{smem} {kernel.index_bits}-bit indices"
+    launched = f"grid {numbers_text(kernel.grid)} block {numbers_text(kernel.block)}"
+    head = f"kernel {launched}{smem} {kernel.index_bits}-bit indices"
     if kernel.tmem_columns:
         head += f", {kernel.tmem_columns} columns of tensor memory"
     if kernel.cluster > 1:
@@ -188,7 +190,7 @@ def _lines(s: Stmt) -> list[str]:
         case Opaque():
             return [f"forget {s.name}"]
         case Shuffle():
-            return [f"shuffle {s.name} = {s.kind} over lanes at {_numbers(s.masks)} of {s.members:#x}"]
+            return [f"shuffle {s.name} = {s.kind} over lanes at {numbers_text(s.masks)} of {s.members:#x}"]
         case ScanLanes():
             sums = f"{_reg(s.before)}, {_reg(s.total)} = sums before lane {_free(s.lane)} of {s.lanes}, and of all"
             return [f"{sums}, of {_reg(s.source, s.width)} of {s.members:#x}"]
@@ -216,7 +218,7 @@ def _lines(s: Stmt) -> list[str]:
             return [f"bulk store {s.tensor}[{_free(s.offset)}] = {_shared(s.source)}, {s.nbytes} bytes"]
         case InitBarriers():
             prefetch = f", prefetch {', '.join(s.tensor_maps)}" if s.tensor_maps else ""
-            arrivals = f" of {_numbers(s.arrivals)} arrivals" if s.arrivals else ""
+            arrivals = f" of {numbers_text(s.arrivals)} arrivals" if s.arrivals else ""
             fence = "" if s.fenced else ", no fence"
             return [f"init barriers: {s.count} from byte {s.byte_offset}{arrivals}{prefetch}{fence}"]
         case ExpectBytes():
@@ -244,10 +246,10 @@ def _lines(s: Stmt) -> list[str]:
             return ["wait stores"]
         case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [_by_tensor_cores(s)]
-        case AwaitTurn():
-            return [f"await {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
-        case PassTurn():
-            return [f"pass {s.turns}[{_free(s.place)}] = {_free(s.turn)}"]
+        case AwaitTold():
+            return [f"await {s.told}[{_free(s.place)}]"]
+        case Tell():
+            return [f"tell {s.told}[{_free(s.place)}]"]
         case ScratchLoad():
             return [f"load {_reg(s.target, s.width)} = {s.scratch}[{_range(s.offset, s.width)}]"]
         case ScratchStore():
@@ -349,17 +351,17 @@ def _scratch(p: ScratchPointer) -> str:
 
 
 def _tensor_map(m: TensorMap) -> str:
-    strides = f" strides {_numbers(m.strides_bytes)} bytes" if m.strides_bytes else ""
+    strides = f" strides {numbers_text(m.strides_bytes)} bytes" if m.strides_bytes else ""
     swizzle = f", swizzle {m.swizzle} bytes" if m.swizzle else ""
-    every = f" element strides {_numbers(m.element_strides)}" if set(m.element_strides) - {1} else ""
-    dims = f"{m.dtype} dims {_numbers(m.dims)}{strides}, box {_numbers(m.box)}{every}{swizzle}"
+    every = f" element strides {numbers_text(m.element_strides)}" if set(m.element_strides) - {1} else ""
+    dims = f"{m.dtype} dims {numbers_text(m.dims)}{strides}, box {numbers_text(m.box)}{every}{swizzle}"
     return f"{m.name}: tensor map of tensor {m.position}, {dims}"
 
 
 def _list_table(t: ListTable) -> str:
     pointers = ", ".join(" in ".join(map(str, pointer)) for pointer in t.pointers)
     rows = f"{t.rows} rows of {', '.join(t.slots)}"
-    single = f"; single elements: {_numbers(t.single)}" if t.single else ""
+    single = f"; single elements: {numbers_text(t.single)}" if t.single else ""
     return f"table of lists: slots {pointers}; {rows}; chunks of {t.chunk} elements, words of {t.step}{single}"
 
 
@@ -439,10 +441,6 @@ def _free(e: Expr) -> str:
     """An expression where no operator stands beside it: without the brackets of a sum."""
     text = str(e)
     return text[1:-1] if len(e.terms) + bool(e.const) > 1 else text
-
-
-def _numbers(numbers: Iterable[int]) -> str:
-    return f"({', '.join(map(str, numbers))})"
 
 
 def _groups(count: int) -> str:

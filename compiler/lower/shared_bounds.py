@@ -1,8 +1,8 @@
 """Where an access of shared memory needs the bounds of its element: outside the allocation, or in another's place.
 
-Places that a split rounds up to are allocated like others (nvFuser, allocation rules), so that an element past the end
-has one of its own where memory is laid out by the loops that made it. It has none where the producer has other loops,
-nor where an allocated axis was itself split with holes, or shifted.
+A split may round up; the places past the end are allocated like others (nvFuser, allocation rules). So an element past
+the end has a place of its own if memory is laid out by the loops that made it. It has none where the producer has other
+loops, nor where an allocated axis was itself split with holes, or shifted.
 """
 
 from __future__ import annotations

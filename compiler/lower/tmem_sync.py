@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TmemEffects:
-    """What a piece of a body does to tensor memory: the columns that it stores to and loads from, by a name that
-    tensors in the same columns have in common, `exchanged` those of them that warps pass on to others, `watched` those
-    that the tensor cores fill; register tensors that loads fill (`landing`), and those that anything else reads or
-    writes (`touched`)."""
+    """What a piece of a body does to tensor memory.
+
+    `stores`, `loads`: columns, by a name that tensors in the same columns share. `exchanged`: columns through which
+    warps pass something on. `watched`: columns that the tensor cores fill. `landing`: register tensors that loads fill.
+    `touched`: register tensors that anything else reads or writes.
+    """
 
     stores: frozenset[str] = frozenset()
     loads: frozenset[str] = frozenset()

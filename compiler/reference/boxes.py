@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from compiler.ir.fusion import Op
 from compiler.ir.ops import OpKind
 from compiler.reference.floats import Array
@@ -193,17 +195,9 @@ def _covering(box: Box, sizes: Shape) -> list[tuple[int, int]]:
 
 def _of_run(low: int, high: int, sizes: Shape) -> list[tuple[int, int]]:
     """The least such box of a tensor of these sizes around the elements `low` up to `high`."""
-    first, last = _index(low, sizes), _index(high - 1, sizes)
+    first, last = (tuple(map(int, np.unravel_index(flat, sizes))) for flat in (low, high - 1))
     wide = next((d for d in range(len(sizes)) if first[d] != last[d]), len(sizes))
     return [(first[d], last[d] + 1) if d <= wide else (0, extent) for d, extent in enumerate(sizes)]
-
-
-def _index(flat: int, sizes: Shape) -> tuple[int, ...]:
-    index = []
-    for extent in reversed(sizes):
-        index.append(flat % extent)
-        flat //= extent
-    return tuple(reversed(index))
 
 
 def _flat(index: Shape, sizes: Shape) -> int:

@@ -36,9 +36,11 @@ def max_position(
     Where the depth is up to us (`wanted` is None), loops are the same if they were made alike; a schedule that names a
     position may also have made them otherwise.
 
-    It ends before a reduction axis, a vectorized or bulk axis (where the depth is up to us an unrolled one too), an
-    axis in whose loop a sum and a use of the sum would meet (`unmappable`), and before the first axis that some
-    consumer does not have in that place, or has vectorized, bulk or unrolled.
+    It ends before the first axis of one of these kinds:
+
+    - reduced, vectorized or bulk; unrolled too, where the depth is up to us;
+    - an axis in whose loop a sum and a use of the sum would meet (`unmappable`);
+    - an axis that some consumer does not have in that place, or has vectorized, bulk or unrolled.
     """
     ends = _BEST_EFFORT_ENDS if wanted is None else _ENDS
     position = _own_position(t, ends, unmappable_axes(sf) if unmappable is None else unmappable)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.ir.fusion import Value
 from compiler.schedule.trace import ProgramTrace
 
 
@@ -32,7 +31,7 @@ def scratch_buffers(trace: ProgramTrace) -> tuple[Buffer, ...]:
         for place, inner in zip(one.writes, one.trace.fusion.outputs, strict=True):
             if place in whole:
                 continue
-            need = _nbytes(one.trace.fusion.value(inner))
+            need = one.trace.fusion.value(inner).storage_bytes
             free = [n for n, (_, _, until) in enumerate(buffers) if until < number]
             until = last_read.get(place, number)
             if not free:
@@ -42,7 +41,3 @@ def scratch_buffers(trace: ProgramTrace) -> tuple[Buffer, ...]:
             size, values, _ = buffers[best]
             buffers[best] = (max(size, need), [*values, place], until)
     return tuple(Buffer(size, tuple(values)) for size, values, _ in buffers)
-
-
-def _nbytes(value: Value) -> int:
-    return value.storage_elems * value.dtype.nbytes

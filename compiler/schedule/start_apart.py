@@ -12,6 +12,7 @@ from dataclasses import replace
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import IterDomain
+from compiler.ir.joined import Joined
 from compiler.ir.ops import ROUNDING_FOLDS, SCANS
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.matching import read_axes
@@ -78,20 +79,13 @@ def _once(sf: ScheduledFusion) -> ScheduledFusion:
 
 def _joined(sf: ScheduledFusion) -> dict[IterDomain, IterDomain]:
     """For every logical axis with elements, one of those that operators join it to, the same for all of them."""
-    parent: dict[IterDomain, IterDomain] = {}
-
-    def find(axis: IterDomain) -> IterDomain:
-        while axis in parent:
-            axis = parent[axis]
-        return axis
-
+    joined: Joined[IterDomain] = Joined()
     for op in sf.ops:
         for name in op.tensor_inputs:
             for c, p in read_axes(op, sf.tensor(name), sf.tensor(op.output)).items():
-                a, b = find(c), find(p)
-                if a != b and not (c.is_broadcast or p.is_broadcast) and c.extent == p.extent:
-                    parent[a] = b
-    return {a: find(a) for t in sf.tensors for a in t.logical if not a.is_broadcast}
+                if not (c.is_broadcast or p.is_broadcast) and c.extent == p.extent:
+                    joined.join(c, p)
+    return {a: joined.of(a) for t in sf.tensors for a in t.logical if not a.is_broadcast}
 
 
 def _own(t: TensorView, joined: dict[IterDomain, IterDomain]) -> _Ends:

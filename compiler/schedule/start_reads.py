@@ -138,7 +138,7 @@ def _merged_stride(sizes: tuple[int, ...], strides: tuple[int | None, ...]) -> t
 
 
 def read_apart(sf: ScheduledFusion, dims: Mapping[str, tuple[int, ...]]) -> ScheduledFusion:
-    """The same fusion where reads of one input that disagree on which dimension is which read different tensors.
+    """The same fusion with an input for each way to read it: two reads may disagree on which dimension is which.
 
     `dims`: of every tensor that is made, the dimensions of the space that its axes are.
 

@@ -63,7 +63,7 @@ class ScheduleTrace:
     def hash(self) -> str:
         """sha256 over fingerprint, binding, the forms of functions, and steps."""
         forms = [self.fusion.grades] if self.fusion.grades else []
-        return _hash([self.fusion.fingerprint, self.fusion.binding_hash, *forms, self.steps_json()])
+        return content_hash([self.fusion.fingerprint, self.fusion.binding_hash, *forms, self.steps_json()])
 
     def __str__(self) -> str:
         return "\n".join(step_text(s) for s in self.steps)
@@ -93,7 +93,7 @@ class ProgramTrace:
     def hash(self) -> str:
         """sha256 over fingerprint, binding, and each launch's steps and places."""
         parts = [[one.trace.hash, one.reads, one.writes] for one in self.launches]
-        return _hash([self.fusion.fingerprint, self.fusion.binding_hash, parts])
+        return content_hash([self.fusion.fingerprint, self.fusion.binding_hash, parts])
 
     def __str__(self) -> str:
         texts = (
@@ -119,5 +119,6 @@ def steps_from_json(data: list[Any], where: str = "steps") -> tuple[Step, ...]:
     return tuple(step_from_json(item, f"{where}[{i}]") for i, item in enumerate(data))
 
 
-def _hash(content: list[Any]) -> str:
+def content_hash(content: object) -> str:
+    """The sha256 of JSON, written in one way."""
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()

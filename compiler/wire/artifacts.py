@@ -60,7 +60,7 @@ _EXPECTED: dict[type, str] = {dict: "an object", list: "a list", str: "a text"}
 @dataclass(frozen=True)
 class Launched:
     """A kernel and where its tensors are: `places` has, for each of the kernel's own positions, that of an input, an
-    output or, beyond those, a scratch buffer. `scratch`: the buffers in which its own blocks hand on sums."""
+    output or, beyond those, a scratch buffer. `scratch`: the buffers in which its own blocks hand over sums."""
 
     kernel: Kernel
     places: tuple[int, ...]

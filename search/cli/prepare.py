@@ -22,14 +22,14 @@ from search.cost.predicting import refiner
 from search.cost.roofline import floor_us
 from search.proof.decidable import refuse_undecidable
 from search.tuning.build import Builder
-from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.drafting import DraftPool
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import spread
+from search.tuning.hands import compilers, drafters
 from search.tuning.prepare import compile_promising
 from search.tuning.prepared import Prepared
 from search.tuning.results import usable_folder
 from search.tuning.timeline import SearchStage, Timeline
-from search.tuning.tune import compilers
 
 _PER_KERNEL = 12
 """Points ranked for each kernel that is wanted: enough to choose from. A quarter of them is made (`ranking`), so that

@@ -105,6 +105,7 @@ def describe_outcome(out: Path, subject: TunedSubject, outcome: SearchOutcome) -
         lines.append(
             f"No kernel was both verified and timed. Failures: {failures or 'none; the budget was too small'}."
         )
+        lines.append(f"Stopped: {WHY_ENDED[outcome.ended]}.")
         return "\n".join(lines)
     trial = outcome.winner.trial
     if trial.median_us is not None and subject.floor_us is not None:

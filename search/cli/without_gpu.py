@@ -17,13 +17,13 @@ from search.proof.emulated.check import EmulatedProof
 from search.proof.emulated.prepared import Proof, prove_prepared
 from search.tuning.attached import Detached
 from search.tuning.budget import Budget
-from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.drafting import DraftPool
 from search.tuning.candidates.plan import Plan
+from search.tuning.hands import compilers, drafters
 from search.tuning.prepared import Prepared
 from search.tuning.progress import failure_counts
 from search.tuning.results import TunedSubject, kernel_path, write_proven
 from search.tuning.timeline import SearchStage, Timeline
-from search.tuning.tune import compilers
 from search.tuning.tuner import Ending
 
 _KERNELS_WITHOUT_GPU = 24

@@ -13,15 +13,15 @@ class KernelFeatures:
     """What the model reads of a kernel; totals over the launch unless said.
 
     dram_read_bytes      bytes from device memory, each touched 64-byte half line counted whole
-    dram_write_bytes     bytes to device memory, and what sectors cost of which warps fill a part
+    dram_write_bytes     bytes to device memory, more of them for a sector that warps fill only in part
     l2_read_bytes        bytes that SMs read through L2, those from device memory included
     l2_reused_bytes      size of the data that is read more than once
-    l2_reuse_distance_bytes  what passes through L2 and stays there before another block reads the same again
-    l2_reuse_is_kept     all loads of what is read again ask L2 to keep it
-    l2_reused_bytes_per_sm  what the resident blocks of one SM read of it in their life
-    read_run_cost        time per byte over that of long runs, of what is read
-    write_run_cost       the same of what is written
-    write_spread         pages that what is written at a time lies in, over those that it fills
+    l2_reuse_distance_bytes  bytes that go through L2 between two reads of the same data by different blocks
+    l2_reuse_is_kept     all loads of such data ask L2 to keep it
+    l2_reused_bytes_per_sm  bytes of such data that the resident blocks of one SM read in their life
+    read_run_cost        time to read a byte, over that of a byte of long runs
+    write_run_cost       the same of writing
+    write_spread         pages that are written to at a time, over pages that the same bytes would fill
     bytes_in_flight_per_sm  bytes that one SM's resident blocks request before any of them waits
     warp_instructions    instructions issued, one a warp
     mufu_ops             special-function operations, one a lane
@@ -38,8 +38,8 @@ class KernelFeatures:
     is_ring              staged loads are in a loop: blocks stay, and go over several tiles
     read_past_l1         share of the loads that ask L1 to keep nothing
     read_streaming       share of the loads that ask the caches to drop first what they bring
-    spilled_bytes        what is stored, and read back, because it fits no register, in each tile anew
-    spilled_bytes_per_sm what lies stored of the resident blocks of one SM at a time
+    spilled_bytes        bytes that find no register: they are stored and read back, in each tile anew
+    spilled_bytes_per_sm such bytes of the resident blocks of one SM, at a time
     """
 
     dram_read_bytes: float

@@ -45,7 +45,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return s.width
         case k.Index():
             return 1
-        case grid_ir.AwaitTurn() | grid_ir.PassTurn() | grid_ir.ScratchLoad() | grid_ir.ScratchStore():
+        case grid_ir.AwaitTold() | grid_ir.Tell() | grid_ir.ScratchLoad() | grid_ir.ScratchStore():
             return 2
         case k.RemoteStore() | sync_ir.ClusterArrive() | sync_ir.ClusterWait():
             return 2

@@ -34,8 +34,9 @@ _L2_RATE = ((0.4, 37.0), (0.6, 26.0), (1.0, 16.0))
 5.4 to 5.9 from 50 (logsumexp)."""
 
 L2_LOSES_FROM, L2_LOST_AT = 0.6, 1.5
-"""Bytes that the blocks which run at a time read, of what they read again, over those of L2: from where some come anew
-from memory, and where all do. A fit to the kernels of 21 fusions on an H200 that read more than half of L2 again."""
+"""Bytes of data that is read again, read by the blocks that run at a time, over the bytes of L2: from the first on some
+come anew from memory, from the second on all. A fit to the kernels of 21 fusions on an H200 that read more than half of
+L2 again."""
 
 HELD_DISTANCE, KEPT_DISTANCE, LOST_SPAN = 0.1, 0.27, 1.0
 """Sizes of L2 that pass between two reads of the same by different blocks until some of it is read anew, by default and
@@ -43,7 +44,7 @@ with the hint to keep it, and from there until all is. H200: of a broadcast oper
 9 MB passed, 11 % at 13, 25 % at 25, 48 % at 38 MB; with the hint nothing at 9 and 31 % at 38 MB."""
 
 PAST_L1_COST = 0.06
-"""Share by which reads that ask L1 to keep nothing slow a kernel that writes as well and whose blocks come in many
+"""Reads that ask L1 to keep nothing slow a kernel by this share, if it writes as well and its blocks come in many
 waves. H200, pairs of kernels that differ in nothing else: sums of two tensors 5 to 9 %, products 9 %, rotary embeddings
 3 to 7 %, permutes 1 to 3 %; of kernels whose blocks all run at once they were 0 to 5 % faster."""
 
@@ -52,20 +53,20 @@ STREAMING_COST = 0.02
 medians 2 to 5), softmax 0; sums, which only read, 0 to 4 % faster."""
 
 RING_COST = 0.045
-"""Share by which blocks that stay and refill stages are slower than blocks that come and go, where much is written.
+"""Blocks that stay and refill stages are slower than blocks that come and go by this share, where much is written.
 H200: copies 6 %, sums of two tensors 4 to 5 %, gated products 5 %, whatever the stages; some of that is in `tail`."""
 
 CROWDED_BYTES, CROWD_COST = 64 << 10, 0.01
-"""Bytes that an SM has in flight from which on a kernel of free blocks that writes as well is slower, and by what share
-where they are twice as many; the square of the doublings times that where more. A fit to 900 pointwise kernels of 10
+"""A kernel of free blocks that writes as well is slower if an SM has more than so many bytes in flight: with twice as
+many by this share, with more by the square of the doublings times it. A fit to 900 pointwise kernels of 10
 fusions on an H200: against those with 64 KB in flight, 0.4 % with 90 KB, 1.3 % with 128, 4 % with 181. Long rows of
 clusters with 128 to 256 KB are no slower for it."""
 
 WRITE_SPREAD_COST = 0.05
-"""Share by which a kernel is slower whose blocks that run at a time write to eight times the pages that their bytes
-fill, or more; of twice the pages none. H200, blocks that go along what operands repeat along, or across the rows of a
-transpose, over the best that go along memory: 3 % (sums of 32 slabs), 5 % (rotary embeddings), 8 % (scaled channels),
-6 % (gelu of a biased matrix), 4 % (transposes)."""
+"""A kernel is slower by this share if blocks that run at a time write to eight times the pages that their bytes would
+fill, or more; with twice the pages it is not. H200, blocks that go along what operands repeat along, or across the rows
+of a transpose, over the best that go along memory: 3 % (sums of 32 slabs), 5 % (rotary embeddings), 8 % (scaled
+channels), 6 % (gelu of a biased matrix), 4 % (transposes)."""
 
 
 def bandwidth_us(card: Card, features: KernelFeatures) -> float:

@@ -58,8 +58,8 @@ after the other. Of blocks that come and go, and of those in loops. H200: kernel
 with each doubling of what a block does (pointwise, tiles, rows; a fit: 0.1 to 0.17)."""
 
 LATE_BLOCKS = 0.1
-"""Of the time by which a last wave that is not full would lengthen a kernel of blocks in loops, which share the work,
-what it does (a fit)."""
+"""A last wave that is not full lengthens a kernel. Blocks in loops share the work, and lengthen it by this share of
+that time (a fit)."""
 
 
 def overlapped_us(card: Card, features: KernelFeatures, memory_us: float, others: Iterable[float]) -> float:

@@ -149,7 +149,7 @@ def _at(coordinate: Expr, values: _Values, shape: tuple[int, ...]) -> NDArray[np
 
 
 def _loops_of_copies(body: tuple[k.Stmt, ...], around: tuple[Var, ...]) -> Iterator[tuple[k.Stmt, tuple[Var, ...]]]:
-    """What reads global memory, each with the loops that it is in, those that are unrolled left out."""
+    """Statements that read global memory, each with the loops around it that are not unrolled."""
     for s in body:
         match s:
             case k.TmaLoad() | k.CopyAsync() | k.GlobalLoad():

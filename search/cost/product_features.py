@@ -98,10 +98,10 @@ def product_features(
 
 
 def _handed_on(kernel: k.Kernel) -> dict[str, Any]:
-    """Parts of a sum that blocks hand on, and the bytes of one."""
+    """Parts of a sum that blocks make, and the bytes of one."""
     sums = sum(p.nbytes for p in kernel.scratch if not p.is_zeroed)
-    tiles = kernel.grid[0] * kernel.grid[2]
-    return {"parts": kernel.grid[1], "handed_bytes": sums / tiles} if sums else {}
+    tiles, parts = kernel.grid[0] * kernel.grid[2], kernel.grid[1]
+    return {"parts": parts, "handed_bytes": sums / (tiles * (parts - 1))} if sums else {}
 
 
 def _beside_clocks(sites: list[StatementSite], lanes: dict[str, NDArray[np.int64]], warps: int) -> float:

@@ -56,8 +56,8 @@ L2_BYTES_PER_CLOCK = 54.0
 
 
 HAND_US, CLEAR_US = 0.65, 1.5
-"""From one block's last store of a sum to the next one's first load of it, through L2 with a fence between; and what
-clearing the numbers of their turns takes before the kernel. Not measured here."""
+"""From the last store of a part to its first load by another block, through L2 with a fence between; and what clearing
+the numbers that say so takes before the kernel. Not measured here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ProductFeatures:
     places          of results in tensor memory, 0 of those in registers: the next tile is multiplied while one of two
                     is read
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
-    parts           of a sum, that blocks hand on, of handed_bytes each
+    parts           of a sum, that blocks hand over, of handed_bytes each
     """
 
     tensor_clocks: float
@@ -146,8 +146,8 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
 
 
 def _handed_us(f: ProductFeatures, clock: float) -> float:
-    """One block after the other takes the sum from L2 and stores it there, once all have made their parts; the numbers
-    of their turns are cleared before."""
+    """All blocks but one store their parts to L2 at once, and that one takes each from there; the numbers that say
+    which are there are cleared before."""
     if f.parts == 1:
         return 0.0
-    return CLEAR_US + (f.parts - 1) * (HAND_US + 2 * f.handed_bytes / (L2_BYTES_PER_CLOCK * clock))
+    return CLEAR_US + HAND_US + f.parts * f.handed_bytes / (L2_BYTES_PER_CLOCK * clock)

@@ -26,6 +26,11 @@ MOST_LOG = 1.5
 """The logarithm by which a time is corrected, at the most: further away nothing was learnt."""
 
 
+LEAST_GAIN = 0.01
+"""By so much its rank correlation must be above the model's: its penalty was chosen by that same figure, so that a
+little is won by chance."""
+
+
 class RankerError(Exception):
     """A file that holds no ranker: `path` and `reason`."""
 
@@ -40,8 +45,8 @@ class RankerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Learnt:
-    """Of one feature: the value that changes nothing, and what a step of one from there adds to the logarithm. Of a
-    knob's number that value is its mean over what was learnt from, so that who lacks the knob is as the others."""
+    """Of one feature: the value that changes nothing, and what a step of one from there adds to the logarithm. For a
+    knob's number that is the mean over what was learnt from: a candidate without the knob counts as an average one."""
 
     centre: float
     weight: float
@@ -77,7 +82,7 @@ class CardRanker:
             return f"it was fitted to kernels of {self.generator}, this is {GENERATOR}"
         if self.features != FEATURES:
             return "it was fitted to other features than this version reads"
-        if self.held_out.ranker <= self.held_out.model:
+        if self.held_out.ranker < self.held_out.model + LEAST_GAIN:
             return "it orders fusions that it was not fitted to no better than the model"
         return None
 

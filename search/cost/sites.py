@@ -37,8 +37,10 @@ def sites_of(
         found.append(StatementSite(_in_order(s), per_tile, tiles, conditions))
         match s:
             case k.Loop(trip=trip, unroll=True):
-                inside = sites_of(s.body, per_tile * max(1, trip.hi), tiles, conditions)
-                found += [replace(one, per_tile=per_tile) if _is_same(one.statement, s.var) else one for one in inside]
+                turns = max(1, trip.hi)
+                for one in sites_of(s.body, per_tile * turns, tiles, conditions):
+                    once = one.per_tile // turns if _is_same(one.statement, s.var) else one.per_tile
+                    found.append(replace(one, per_tile=once))
             case k.Loop(trip=trip):
                 found += sites_of(s.body, per_tile, tiles * max(1, trip.hi), conditions)
             case k.If():

@@ -25,9 +25,9 @@ _SAMPLES, _MOST_PLACES = 4, 16
 
 
 def written_spread(sites: list[StatementSite], kernel: k.Kernel, resident: int) -> float:
-    """Pages that the blocks which run at a time write to, over those that as many bytes fill; of the output where they
-    are the most. Blocks start in the order of their numbers, `resident` on a multiprocessor; of blocks that stay it is
-    1, since what they write at a time is not known."""
+    """Pages that are written to at a time, over pages that as many bytes would fill; of the output with the largest
+    such share. Blocks start in the order of their numbers, `resident` on a multiprocessor. It is 1 for blocks that
+    stay: what they write at a time is not known."""
     blocks = min(prod(kernel.grid), _SMS * resident)
     if prod(kernel.grid) != kernel.grid[0] or any(site.tiles > 1 for site in sites):
         return 1.0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -14,7 +12,7 @@ from compiler.ir.fusion import Fusion, Literal, Op, Operand, Scalar, Value
 from compiler.ir.ops import ROUNDING_FOLDS, SCANS
 from compiler.ir.touched import moved_bytes
 from compiler.schedule.aliases import late_reads
-from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace
+from compiler.schedule.trace import LaunchTrace, ProgramTrace, ScheduleTrace, content_hash
 from search.cost.roofline import launch_us
 
 SCRATCH_ALIGN = 128
@@ -152,7 +150,7 @@ def identified(
         *([{"aliases": aliases}] if aliases else []),
     ]  # fmt: skip
     layout = [(v.strides, v.align) for v in values]
-    hashes = _sha256(["launch", graph]), _sha256(["launch", layout])
+    hashes = content_hash(["launch", graph]), content_hash(["launch", layout])
     return Fusion(values, inputs, ops, outputs, *hashes, is_pinned, scalars, aliases)
 
 
@@ -203,7 +201,3 @@ def _operand(x: Operand) -> object:
     if not isinstance(x, Literal):
         return x if isinstance(x, str) else [x.name, x.dtype]
     return x.value if math.isfinite(x.value) else repr(x.value)
-
-
-def _sha256(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()

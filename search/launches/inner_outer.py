@@ -4,8 +4,8 @@ A block that goes through whole rows has a part of every column. So the rows are
 group by group first, beside what is folded along the rows, and the parts, one for each group and column, are folded by
 a second launch in their order (nvFuser, inner and outer reductions; there the grid waits for itself
 between the two steps). The parts are in the accumulator's dtype. They are plain operators of the fusion: what a column
-sums is seen as [groups, rows, columns]. Where no number of groups divides the rows, it is brought to whole groups first
-by what sums begin with, zeros, of which the kernel that goes through the rows knows that they are not there
+sums is seen as [groups, rows, columns]. Where no number of groups divides the rows, rows of
+zeros, which sums begin with, fill the last group; the kernel knows which rows those are, and reads none of them
 (`schedule.start_groups`). Columns that each batch folds for itself are folded in groups of a batch's own rows, beside
 those that are folded over all: [batches, groups of each, rows, columns].
 """
@@ -24,8 +24,8 @@ GROUPS_PER_SM = (1, 2, 4)
 """Groups of rows for each multiprocessor that are tried: blocks that share one are as many."""
 
 NEAREST = 0.1
-"""Groups that divide the rows are taken where their number is that near to what is wanted: fewer leave multiprocessors
-idle, and more have a last wave that does. Else the last group has fewer rows than the others."""
+"""Groups that divide the rows are taken if there is a number of them as near as this to what is wanted: fewer leave
+multiprocessors idle, and more have a last wave that does. Else the last group has fewer rows than the others."""
 
 NEAR_ENOUGH = 0.25
 """The same where all groups must be alike. Where none is near, any is taken from so much less than the fewest up to so

@@ -17,6 +17,7 @@ from itertools import pairwise
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value
+from compiler.ir.joined import Joined
 from compiler.ir.ops import FOLDS, POINTWISE, RANDOM, OpKind
 from search.launches.writer import Writer
 
@@ -63,26 +64,20 @@ _Runs = tuple[tuple[int, ...], ...]
 
 def _runs(fusion: Fusion) -> dict[str, _Runs]:
     """The dimensions of every value, neighbours together that are merged."""
-    parent: dict[Pair, Pair] = {}
-
-    def of(pair: Pair) -> Pair:
-        while pair in parent:
-            pair = parent[pair]
-        return pair
-
+    joined: Joined[Pair] = Joined()
     apart = list(_strided(fusion))
     for op in fusion.ops:
         for one, other in _pairs(fusion, op):
             if other is None:
                 apart.append(one)
-            elif of(one) != of(other):
-                parent[of(one)] = of(other)
-    broken = set(map(of, apart))
+            else:
+                joined.join(one, other)
+    broken = set(map(joined.of, apart))
     found: dict[str, _Runs] = {}
     for value in fusion.values:
         runs: list[tuple[int, ...]] = []
         for d in range(len(value.shape)):
-            if d and of((value.name, d - 1)) not in broken:
+            if d and joined.of((value.name, d - 1)) not in broken:
                 runs[-1] = (*runs[-1], d)
             else:
                 runs.append((d,))

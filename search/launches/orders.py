@@ -29,8 +29,8 @@ def late_order(fusion: Fusion) -> tuple[Op, ...]:
 
 
 def steps_of_folds(fusion: Fusion, order: Sequence[Op]) -> tuple[int, ...]:
-    """The places of that order, its start and end among them, between operators that more reductions wait for and
-    those that fewer do."""
+    """Places in that order at which the number of reductions that wait for an operator changes; its start and its end
+    too."""
     level = dict(zip((op.output for op in fusion.ops), _late_levels(fusion), strict=True))
     inner = (n for n in range(1, len(order)) if level[order[n - 1].output] != level[order[n].output])
     return (0, *inner, len(order))

@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
-from compiler.arch import WGMMA_ROWS, Card
+from compiler.arch import BULK_BYTES, WGMMA_ROWS, Card
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Op
 from compiler.ir.ops import CONTRACTIONS, OpKind
 from search.launches.writer import Writer
 
-_FACTORS = (2, 4, 8, 16)
-_TILE_COLUMNS = 128
-"""Columns of a tile, of as few rows as an instruction of a warp group has, that most blocks can have work for."""
+_TILES = ((WGMMA_ROWS, 128), (2 * WGMMA_ROWS, 128), (2 * WGMMA_ROWS, 256))
+"""Tiles that all parts together may have one of for each multiprocessor: the smaller, the fewer parts, which move less;
+the larger, the less of the operands is read again and again. Along the longer dimension first."""
 
-_LEAST_SUMMED, _PART_STEP = 512, 64
-"""Elements along k of a part at the least, eight stages, and what they are a multiple of: a line of 16-bit elements."""
+_MOST_PARTS = 32
 
-_MOST_WAVES = 2
-"""Tiles of all parts together, over the multiprocessors: more parts only move more."""
+_LEAST_SUMMED = 512
+"""Elements along k of a part at the least, eight stages."""
 
 
 def product_factors(fusion: Fusion, card: Card) -> tuple[int, ...]:
@@ -49,15 +48,22 @@ _Side = tuple[str, bool]
 
 
 def _factors(fusion: Fusion, op: Op, card: Card) -> Iterator[int]:
-    (*batch, m, k), n = fusion.value(op.tensor_inputs[0]).shape, fusion.value(op.output).shape[-1]
+    """Of the numbers of equal parts whose rows begin at multiples of 16 bytes, those with about a tile for each
+    multiprocessor."""
+    left = fusion.value(op.tensor_inputs[0])
+    (*batch, m, k), n = left.shape, fusion.value(op.output).shape[-1]
     long, short = max(m, n), min(m, n)
-    tiles = prod(batch) * -(-long // WGMMA_ROWS) * -(-short // _TILE_COLUMNS)
-    if tiles >= card.sm_count:
+    tiles = [prod(batch) * -(-long // rows) * -(-short // columns) for rows, columns in _TILES]
+    if tiles[0] >= card.sm_count:
         return
-    for factor in _FACTORS:
-        is_long = k % (factor * _PART_STEP) == 0 and k // factor >= _LEAST_SUMMED
-        if is_long and tiles * factor <= _MOST_WAVES * card.sm_count:
-            yield factor
+    able = [
+        parts
+        for parts in range(2, min(_MOST_PARTS, k // _LEAST_SUMMED) + 1)
+        if k % parts == 0 and k // parts * left.dtype.nbytes % BULK_BYTES == 0
+    ]
+    for count in dict.fromkeys(tiles):
+        fit = [parts for parts in able if count * parts <= card.sm_count]
+        yield from fit[-1:]
 
 
 def _split(w: Writer, fusion: Fusion, op: Op, factor: int, cut: dict[_Side, str]) -> None:

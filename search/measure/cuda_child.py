@@ -38,6 +38,10 @@ KERNELS_KEPT = 8
 KEPT_SHARE = 0.5
 """Of the memory that is left, what input sets and their references may have, so that they are made once."""
 
+_OTHERS_BYTES = 3 << 30
+"""Where others have more of the GPU's memory, a training say, they may want the rest: nothing is kept. A context and
+what the driver keeps to itself come to one or two GiB."""
+
 _LONGEST_IDLE_S = 1.5
 """Sets that take longer to make are made when they are asked for: a kernel that comes meanwhile has to wait."""
 
@@ -99,7 +103,7 @@ class CudaBackend:
         self._sets = RotatingSets(fusion, self._bench.random_storages, self._facts.l2_bytes, self._arrays)
         self._torch.cuda.synchronize()
         self._makes_ahead = time.monotonic() - begun < _LONGEST_IDLE_S
-        self._bench.keep_within(int(KEPT_SHARE * self._free_bytes))
+        self._bench.keep_within(self._room_bytes)
         self._fusion = fusion
 
     def idle(self) -> bool:
@@ -118,6 +122,13 @@ class CudaBackend:
     @property
     def _free_bytes(self) -> int:
         return int(self._torch.cuda.mem_get_info()[0])
+
+    @property
+    def _room_bytes(self) -> int:
+        """For input sets that are kept."""
+        free, total = self._torch.cuda.mem_get_info()
+        others = total - free - self._torch.cuda.memory_reserved()
+        return int(KEPT_SHARE * free) if others < _OTHERS_BYTES else 0
 
     def _load_torch(self) -> None:
         """Once: what the card says of itself is told before, since a search can begin with that."""

@@ -1,21 +1,54 @@
-"""A measuring child that starts while the rest of a command is imported: both take seconds, neither needs the other.
+"""Children that start while the rest of a command is imported: both take seconds, neither needs the other.
 
-Imports nothing heavy. Who then opens the device takes the child over (`search.tuning.attached`), and reads in its own
-thread what the child says of its start.
+Imports nothing heavy. Who then opens the device takes the measuring child over (`search.tuning.attached`), and a pool
+those that draft; each reads in its own thread what a child says of its start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from compiler.child import Child
+
+_MOST_AT_ONCE = 4
+"""GPUs whose processes are begun before anything is known of them."""
 
 CUDA_TARGET = "search.measure.cuda_child:serve"
 
+_DRAFT_TARGET = "search.tuning.candidates.drafting:draft_handler"
+
 _begun: dict[int, Child] = {}
+_drafters: dict[int, Child] = {}
 
 
 def cuda_child(index: int, start_timeout_s: float) -> Child:
     """The process of a GPU, not started. No memory limit: CUDA reserves address space for all of the GPU's memory."""
     return Child(CUDA_TARGET, index, name=f"cuda:{index}", start_timeout_s=start_timeout_s)
+
+
+def drafter(number: int) -> Child:
+    """A process that drafts candidates, not started."""
+    return Child(_DRAFT_TARGET, name=f"draft-{number}")
+
+
+def gpus_of(words: Sequence[str]) -> int:
+    """How many GPUs a command line asks for by `--gpus`; 1 where it says none, or what only the command understands."""
+    named = [word for before, word in pairwise(words) if before == "--gpus"]
+    named += [word.removeprefix("--gpus=") for word in words if word.startswith("--gpus=")]
+    return int(named[0]) if named and named[0] in map(str, range(1, _MOST_AT_ONCE + 1)) else 1
+
+
+def begin_drafters(count: int) -> None:
+    """Begins to start so many processes that draft, without waiting."""
+    for number in range(count):
+        _drafters[number] = drafter(number)
+        _drafters[number].begin()
+
+
+def taken_drafter(number: int) -> Child | None:
+    """The drafting process of that number that was begun, for one taker."""
+    return _drafters.pop(number, None)
 
 
 def begin(index: int = 0, start_timeout_s: float = 120.0) -> None:

@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,6 +62,10 @@ def _named_first(space: Space) -> dict[str, list[KnobValue]]:
     return named
 
 
+_SYNC_EVERY_S = 0.5
+"""How often the disk is waited for, which takes as long as measuring a kernel."""
+
+
 class TrialLog(Protocol):
     """Where the trials of one tuning are kept: a `Journal`, or the rows of a database."""
 
@@ -92,6 +97,7 @@ class Journal:
     def __init__(self, file: IO[str], trials: dict[int, Trial]) -> None:
         self._file = file
         self._trials = trials
+        self._sync_due = 0.0
 
     @classmethod
     def open(cls, path: Path, key: JournalKey) -> Journal:
@@ -127,14 +133,17 @@ class Journal:
         return tuple(self._trials[number] for number in sorted(self._trials))
 
     def record(self, trial: Trial) -> None:
-        """Write a trial; it is on disk when this returns."""
+        """Write a trial. The death of this process does not touch it; a power cut may take what was written since the
+        disk was last waited for, whole lines of it and perhaps a torn one."""
         self._append({**trial.to_json(), _VERIFIER: VERIFIER})
         self._trials[trial.number] = trial
 
     def _append(self, data: dict[str, Any]) -> None:
         self._file.write(_line(data))
         self._file.flush()
-        os.fsync(self._file.fileno())
+        if time.monotonic() >= self._sync_due:
+            os.fsync(self._file.fileno())
+            self._sync_due = time.monotonic() + _SYNC_EVERY_S
 
     def close(self) -> None:
         self._file.close()

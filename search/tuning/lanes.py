@@ -1,4 +1,8 @@
-"""The GPUs that measure for one search, each one kernel at a time. One that is lost costs what it had in hand."""
+"""The GPUs that measure for one search, each one kernel at a time. One that is lost costs what it had in hand.
+
+While a GPU measures a kernel the next one may wait for it in its thread: what the search does with a result takes about
+as long as measuring one, and the GPU need not wait for that.
+"""
 
 from __future__ import annotations
 
@@ -52,13 +56,34 @@ class Lane:
         self.device = gpu.device
         self.number = number
         self.under_way: tuple[WaitingKernel, Future[MeasureResult]] | None = None
+        self.next: tuple[WaitingKernel, Future[MeasureResult]] | None = None
         self._opened = gpu.opened
         self._timeline = timeline
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="measure")
 
     def start(self, kernel: WaitingKernel) -> None:
-        """Measure a kernel; `under_way` until it is collected."""
-        self.under_way = (kernel, self._thread.submit(self._measured, kernel.artifact))
+        """Measure a kernel, behind the one under way; `under_way` itself from when that is collected until it is."""
+        assert self.next is None, "one kernel waits at most"
+        self.next = (kernel, self._thread.submit(self._measured, kernel.artifact))
+        if self.under_way is None:
+            self.advance()
+
+    def advance(self) -> None:
+        """What was under way has been collected."""
+        self.under_way, self.next = self.next, None
+
+    def take_back(self) -> list[WaitingKernel]:
+        """The kernel that waits, unless it has begun meanwhile."""
+        if self.next is None or not self.next[1].cancel():
+            return []
+        (kernel, _), self.next = self.next, None
+        return [kernel]
+
+    def drop(self) -> list[WaitingKernel]:
+        """All that was in hand; nobody waits for it here any more."""
+        kernels = [one[0] for one in (self.under_way, self.next) if one is not None]
+        self.under_way = self.next = None
+        return kernels
 
     def submit(self, work: Callable[[], None]) -> Future[None]:
         """Other work for the device, in its turn."""
@@ -110,6 +135,7 @@ class Lanes:
         self._lanes = [Lane(first, 0, timeline)]
         self._came = 1
         self._left: list[Lane] = []
+        self._taken_back: list[WaitingKernel] = []
         self._settles: Lane | None = None
 
     def __enter__(self) -> Self:
@@ -140,10 +166,15 @@ class Lanes:
         """A GPU that has nothing to measure."""
         return next((lane for lane in self._lanes if lane.under_way is None), None)
 
+    def free(self, *, ahead: bool) -> Lane | None:
+        """A GPU that has nothing to measure, or, with `ahead`, nothing to measure next."""
+        found = self.idle
+        return next((lane for lane in self._lanes if lane.next is None), None) if found is None and ahead else found
+
     @property
     def under_way(self) -> list[WaitingKernel]:
-        """What is being measured."""
-        return [lane.under_way[0] for lane in self._lanes if lane.under_way is not None]
+        """What is being measured, or is next."""
+        return [one[0] for lane in self._lanes for one in (lane.under_way, lane.next) if one is not None]
 
     @property
     def pending(self) -> list[Future[Any]]:
@@ -161,14 +192,16 @@ class Lanes:
         """What has been measured since the last call. Raises DeviceLost once no GPU is left, and what devices raise."""
         found = []
         for lane in list(self._lanes):
-            if lane.under_way is None or not lane.under_way[1].done():
-                continue
-            (kernel, future), lane.under_way = lane.under_way, None
-            try:
-                found.append(LaneResult(kernel, future.result()))
-            except DeviceLost as error:
-                self.lose(lane, error)
-                found.append(LaneResult(kernel, None if isinstance(error, NeverBegun) else lost_with(error)))
+            while lane.under_way is not None and lane.under_way[1].done():
+                kernel, future = lane.under_way
+                lane.advance()
+                try:
+                    found.append(LaneResult(kernel, future.result()))
+                except DeviceLost as error:
+                    behind = lane.drop()
+                    self.lose(lane, error)
+                    found.append(LaneResult(kernel, None if isinstance(error, NeverBegun) else lost_with(error)))
+                    found += [LaneResult(one, None) for one in behind]
         return found
 
     def lose(self, lane: Lane, error: DeviceLost) -> None:
@@ -186,17 +219,15 @@ class Lanes:
 
     def wind_down(self) -> None:
         """Waits for what is measured: on the first GPU to its end, which the device bounds, on others for a while."""
-        if self.first.under_way is not None:
-            wait([self.first.under_way[1]])
+        for lane in self._lanes:
+            self._taken_back += lane.take_back()
+        wait([one[1] for one in (self.first.under_way, self.first.next) if one is not None])
         wait(self.pending, timeout=LATE_S)
         self._left = [lane for lane in self._lanes if lane.under_way is not None and not lane.under_way[1].done()]
 
     def given_up(self) -> list[WaitingKernel]:
         """What is still under way when nobody waits any more."""
-        kernels = self.under_way
-        for lane in self._lanes:
-            lane.under_way = None
-        return kernels
+        return [*self._taken_back, *(kernel for lane in self._lanes for kernel in lane.drop())]
 
 
 def lost_with(error: DeviceLost) -> MeasureResult:

@@ -20,8 +20,8 @@ from search.tuning.ending import with_figures
 from search.tuning.trial import Trial, TrialState
 
 AS_FAST = 0.01
-"""Share of a time within which kernels that time cannot tell apart are taken for equally fast: which of them a search
-meets, and which is a little faster that day, shall not decide which one is served."""
+"""Share of a time within which kernels that time cannot tell apart are taken for equally fast: which one
+is served must not depend on which one a search meets, or on which is a little faster that day."""
 
 
 MOST_LATE = 2
@@ -67,7 +67,7 @@ class Leader:
 
 
 def tied(leaders: Sequence[Leader]) -> list[Leader]:
-    """Those whose interval meets that of the one with the least median, which comes first."""
+    """The leader with the least median, then all whose interval meets its interval."""
     if not leaders:
         return []
     best = min(leaders, key=lambda leader: leader.median_us)
@@ -77,9 +77,11 @@ def tied(leaders: Sequence[Leader]) -> list[Leader]:
 
 
 def served_first(leaders: Sequence[Leader]) -> list[Leader]:
-    """Leaders in the order in which they are served: those that are tied with the fastest and as fast come first, in
-    the order of what the model predicts of the compiled kernel, which is that of every search on every host, then of
-    their names; then the others by time."""
+    """Leaders in the order in which they are served.
+
+    First come those that are tied with the fastest and as fast: by what the model predicts of the compiled kernel,
+    which every search on every host predicts alike, then by name. The others follow by time.
+    """
     same = [one for one in tied(leaders) if one.median_us <= (1 + AS_FAST) * min(x.median_us for x in leaders)]
     by_rule = sorted(same, key=lambda one: (one.trial.predicted_us or math.inf, one.trial.candidate.key))
     others = [one for one in leaders if not any(one is other for other in same)]

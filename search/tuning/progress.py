@@ -18,7 +18,7 @@ from rich.text import Text
 from search.tuning.trial import Trial, TrialState
 
 _LINE_EVERY_S = 5.0
-"""Plain output gets a line this often, and one for each new best."""
+"""Plain output gets a line this often, and one for each new best and phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,13 @@ class PlainProgress:
         self._console = console
         self._title = f"{title}: " if title else ""
         self._last_line = float("-inf")
-        self._best_number: int | None = None
+        self._told: tuple[int | None, str] | None = None
 
     def show(self, snapshot: Snapshot) -> None:
-        number = snapshot.best.number if snapshot.best else None
+        now = snapshot.best.number if snapshot.best else None, snapshot.phase
         is_due = time.monotonic() - self._last_line >= _LINE_EVERY_S
-        if number != self._best_number or is_due:
-            self._best_number, self._last_line = number, time.monotonic()
+        if now != self._told or is_due:
+            self._told, self._last_line = now, time.monotonic()
             self.note(", ".join(text for _, text in facts(snapshot)))
 
     def note(self, text: str) -> None:

@@ -225,9 +225,12 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A timeline as it is kept: what was spent, the seconds of the whole, when the first kernel was compiled, the share
-    of the time of all GPUs from then on in which they had nothing to measure (None where none was measured), when the
-    first kernel had a time, and what the search began with."""
+    """A timeline as it is kept.
+
+    `spent`: on what; `wall_s`: the whole. `first_cubin_s`, `first_kernel_s`: when the first kernel was compiled, and
+    had a time. `gpu_idle`: share of the GPUs' time, from the first compiled kernel on, in which they had nothing to
+    measure; None where nothing was measured. The rest: what the search began with.
+    """
 
     spent: tuple[Spent, ...]
     wall_s: float

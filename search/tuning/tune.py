@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -16,11 +15,12 @@ from search.tuning.attached import Attached
 from search.tuning.budget import Budget
 from search.tuning.build import Builder
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.drafting import DraftPool
 from search.tuning.candidates.plan import Plan
 from search.tuning.candidates.spread import Ranked, spread
 from search.tuning.elsewhere import Elsewhere, NoWhere, SharedBuilds
 from search.tuning.first import FirstKernel
+from search.tuning.hands import compilers, drafters
 from search.tuning.history import History, begun_from, starts
 from search.tuning.journal import TrialLog
 from search.tuning.lanes import Gpu
@@ -44,15 +44,8 @@ _LOOKED_AT, _LOOK_S = 24, 0.5
 kernel: all the others are ranked while that one is made. Of six public cases the best of these was predicted 0 to 6 %
 slower than the best of all, in a quarter of the time or less."""
 
-_MAX_COMPILERS = 12
-
 _AHEAD = 4
 """Kernels beyond those that are being compiled that wait for the GPU."""
-
-
-def compilers() -> int:
-    """Compiler processes on this machine: its cores, less one for us and the launching child, within reason."""
-    return max(1, min(_MAX_COMPILERS, len(os.sched_getaffinity(0)) - 1))
 
 
 def _ranking_s(budget: Budget) -> float:
@@ -106,10 +99,11 @@ def tune_on(
     gpu.device.tell(timeline)
     with timeline.span(SearchStage.SPACES):
         spaces = plan.searchable
-    processes = compile_processes or compilers()
+    gpus = 1 + len(others)
+    processes = compile_processes or compilers(gpus)
     with ExitStack() as stack:
         if drafting is None:
-            drafting = stack.enter_context(DraftPool(drafters(processes)))
+            drafting = stack.enter_context(DraftPool(drafters(processes, gpus)))
             drafting.start()
         drafts = drafting.of(plan.subject(gpu.card), timeline)
         pool = compiling or stack.enter_context(CompilePool(processes))
@@ -117,8 +111,8 @@ def tune_on(
         warm = [] if history is None else starts(history.alike(plan.fusion, gpu.card), spaces)
         if warm:
             timeline.begun_from = begun_from(warm)
-            if progress is not None:
-                progress.note(timeline.begun_from)
+        if progress is not None and history is not None:
+            progress.note(timeline.begun_from or "Begun from the ranking: no earlier tuning is of kin.")
         opener = stack.enter_context(
             ThreadPoolExecutor(1 + len(others))
         )  # inputs and reference are made while kernels are

@@ -265,7 +265,8 @@ class Tuner:
         if self._beside is not None and self._artifacts and not (self._first is not None and self._first.is_open):
             self._do_beside()
         self._lanes.join()
-        while self._ready and (lane := self._lanes.idle) is not None:
+        is_awaited = self._first is not None and self._first.is_open  # then a GPU shall be free for it
+        while self._ready and (lane := self._lanes.free(ahead=not is_awaited)) is not None:
             lane.start(self._ready.popleft())
 
     def _do_beside(self) -> None:
@@ -332,8 +333,7 @@ class Tuner:
             try:
                 lane.wait_open()
             except DeviceLost as error:
-                if lane.under_way is not None:
-                    self._ready.appendleft(lane.under_way[0])
+                self._ready.extendleft(reversed(lane.drop()))
                 self._lanes.lose(lane, error)
             else:
                 self._do_beside()

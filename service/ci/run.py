@@ -19,7 +19,7 @@ from fusetune.wire.artifact import VERIFIER
 from search.measure.device import DeviceLost
 from search.tuning.attached import Attached, Detached
 from search.tuning.budget import Budget
-from search.tuning.tune import compilers
+from search.tuning.hands import compilers
 from service.ci.check import Rebuild, check_built, check_run
 from service.ci.folder import Folder, LockSubject, Unusable, read_folder
 from service.ci.key import Key, differences

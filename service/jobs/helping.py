@@ -17,10 +17,11 @@ from search.cost.predicting import refiner
 from search.measure.device import DeviceLost, MeasuringDevice
 from search.tuning.attached import Attached, Detached
 from search.tuning.build import Build, Builder, BuiltElsewhere
-from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.drafting import DraftPool
 from search.tuning.candidates.plan import Plan
 from search.tuning.failing import Failure
-from search.tuning.tune import compilers as default_compilers
+from search.tuning.hands import compilers as default_compilers
+from search.tuning.hands import drafters
 from service.db import cards, errands, fusions, tunings
 from service.db.engine import Database
 from service.jobs.errand_forms import build_answer, measure_answer, read_build_errand, read_measure_errand

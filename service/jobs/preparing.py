@@ -19,16 +19,17 @@ from search.proof.emulated.apart import PROVING_SHARE, Prover
 from search.tuning.attached import Detached
 from search.tuning.build import Build, Builder
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.drafting import DraftPool, drafters
+from search.tuning.candidates.drafting import DraftPool
 from search.tuning.candidates.spread import spread
 from search.tuning.ending import duplicate, not_run, unbuilt
 from search.tuning.failing import Failure
+from search.tuning.hands import compilers as default_compilers
+from search.tuning.hands import drafters
 from search.tuning.identity import kernel_id
 from search.tuning.journal import TrialLog
 from search.tuning.progress import Progress, Snapshot
 from search.tuning.timeline import SearchStage
 from search.tuning.trial import Trial, TrialState
-from search.tuning.tune import compilers as default_compilers
 from service.jobs.executor import WorkerStopping
 from service.jobs.job import Job
 from service.jobs.proving import Built, Proving

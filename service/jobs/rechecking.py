@@ -29,6 +29,7 @@ from service.db.conditions import TimedUnder, due
 from service.db.engine import Database
 from service.db.models import KernelRow
 from service.db.types import now
+from service.jobs import kernel_rows
 from service.jobs.job import plan_of
 
 log = logging.getLogger(__name__)
@@ -186,26 +187,7 @@ class _Recheck:
 
     def _row_of(self, session: Session, winner: Winner) -> KernelRow:
         """The kernel that was tied, as the answer of the same key."""
-        artifact, trial, conditions = winner.artifact, winner.trial, self._bench.conditions
-        sha256 = kernels.put_artifact(session, artifact.model_dump_json().encode())
-        assert artifact.verification is not None
-        return kernels.proven_again(
-            self._known,
-            id=kernels.kernel_id(sha256),
-            artifact_sha256=sha256,
-            correct=artifact.evidence.correct,
-            time=artifact.evidence.time,
-            verifier=artifact.verification.verifier,
-            median_us=trial.median_us,
-            p10_us=trial.p10_us,
-            p90_us=trial.p90_us,
-            scheduler=trial.candidate.scheduler,
-            point=trial.candidate.knobs,
-            resources=artifact.resources.model_dump(mode="json"),
-            generator=artifact.conditions.generator,
-            nvrtc=artifact.conditions.nvrtc,
-            driver=conditions.driver,
-            clock_limit_mhz=conditions.clock_limit_mhz,
-            checked=None,
-            trial_number=None,
-        )
+        conditions = self._bench.conditions
+        now_so = {"driver": conditions.driver, "clock_limit_mhz": conditions.clock_limit_mhz}
+        facts = {**kernel_rows.of_winner(session, winner), **now_so, "checked": None, "trial_number": None}
+        return kernels.proven_again(self._known, **facts)

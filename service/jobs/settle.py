@@ -18,6 +18,7 @@ from search.tuning.trial import Trial
 from search.tuning.tuner import SearchOutcome
 from service.db import cards, kernels, keys, signatures, tunings
 from service.db.models import KernelRow, TuningRow
+from service.jobs import kernel_rows
 from service.jobs.job import Job
 from service.jobs.past import kin_of
 
@@ -184,65 +185,33 @@ def _rows_of(job: Job, winner: Winner, driver: str | None) -> Callable[[Session]
 
 
 def _kernel_row(session: Session, job: Job, winner: Winner, driver: str | None) -> KernelRow:
-    artifact, trial = winner.artifact, winner.trial
-    sha256 = kernels.put_artifact(session, artifact.model_dump_json().encode())
     fingerprint, binding, card_id, policy = job.key
-    return KernelRow(
-        id=kernels.kernel_id(sha256),
-        artifact_sha256=sha256,
+    row = KernelRow(
         fingerprint=fingerprint,
         binding=binding,
         card_id=card_id,
         policy=policy,
-        arch=artifact.arch,
-        correct=artifact.evidence.correct,
-        time=artifact.evidence.time,
-        verifier=_verifier(artifact),
-        median_us=trial.median_us,
-        p10_us=trial.p10_us,
-        p90_us=trial.p90_us,
+        arch=winner.artifact.arch,
         floor_us=job.floor_us,
-        scheduler=trial.candidate.scheduler,
-        point=trial.candidate.knobs,
-        resources=artifact.resources.model_dump(mode="json"),
-        generator=artifact.conditions.generator,
-        nvrtc=artifact.conditions.nvrtc,
-        driver=artifact.conditions.driver or driver,
-        clock_limit_mhz=_clock_limit(artifact),
         tuning_id=job.id,
-        trial_number=trial.number,
+        trial_number=winner.trial.number,
+        **kernel_rows.of_winner(session, winner),
         **kin_of(job.plan.fusion),
     )
+    row.driver = row.driver or driver
+    return row
 
 
 def _row_again(session: Session, known: KernelRow, artifact: KernelArtifact, driver: str | None) -> KernelRow:
-    sha256 = kernels.put_artifact(session, artifact.model_dump_json().encode())
     timing = artifact.timing
     timed = {} if timing is None else {"median_us": timing.median_us, "p10_us": timing.p10_us, "p90_us": timing.p90_us}
     return kernels.proven_again(
         known,
-        id=kernels.kernel_id(sha256),
-        artifact_sha256=sha256,
-        correct=artifact.evidence.correct,
-        time=artifact.evidence.time,
-        verifier=_verifier(artifact),
-        clock_limit_mhz=_clock_limit(artifact),
+        **kernel_rows.of_artifact(session, artifact),
         checked=None,
         **timed,
         **({} if driver is None else {"driver": driver}),
     )
-
-
-def _clock_limit(artifact: KernelArtifact) -> int | None:
-    """What the SM clock might reach when the kernel was timed; None if that is not known."""
-    limit = None if artifact.timing is None else artifact.timing.conditions.get("clock_limit_mhz")
-    return int(limit) if limit else None
-
-
-def _verifier(artifact: KernelArtifact) -> int:
-    if artifact.verification is None:
-        raise AssertionError(f"a kernel of {artifact.fingerprint} without a proof: it would be served")
-    return artifact.verification.verifier
 
 
 def note_on(kept: KernelRow, new: KernelRow) -> str:

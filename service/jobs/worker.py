@@ -19,8 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from compiler.nvrtc import CompilePool
 from fusetune.signer import Signer
 from search.tuning.attached import Attached, Detached
-from search.tuning.candidates.drafting import DraftPool, drafters
-from search.tuning.tune import compilers
+from search.tuning.candidates.drafting import DraftPool
+from search.tuning.hands import compilers, drafters
 from service.db import cards
 from service.db.engine import Database
 from service.db.migrate import ensure_there

@@ -16,18 +16,21 @@ from service.operations.context import Context
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`data` is a TuningView as JSON; `id` is the same for equal ones, so a watcher that comes back misses nothing."""
+    """`data` is a TuningView as JSON; `id` is the same for equal ones, so a watcher that comes back misses nothing.
+    `is_urgent`: somebody waits for the first kernel, which comes within a second mostly."""
 
     name: Literal["progress", "end"]
     id: str
     data: str
+    is_urgent: bool = False
 
 
 def event_of(view: TuningView) -> Event:
     """The event that says how a tuning stands."""
     data = view.model_dump_json()
     name: Literal["progress", "end"] = "progress" if view.state in ACTIVE else "end"
-    return Event(name, hashlib.sha256(data.encode()).hexdigest()[:16], data)
+    is_urgent = name == "progress" and view.want == "first" and view.first is None
+    return Event(name, hashlib.sha256(data.encode()).hexdigest()[:16], data, is_urgent)
 
 
 def change(before: Event, now: Event) -> str:

@@ -149,6 +149,10 @@ def get_history(tuning_id: str, context: Ctx) -> dict[str, Any]:
     return tunings.history_of(context, tuning_id)
 
 
+_URGENT = 4
+"""How many times as often it is looked for news of a tuning of which somebody waits for the first kernel."""
+
+
 async def _first_event(tuning_id: str, context: Ctx) -> events.Event:
     """Asked before the stream begins: an unknown tuning is a 404, not a stream without events."""
     return await run_in_threadpool(events.latest, context, tuning_id)
@@ -183,7 +187,8 @@ async def watch_tuning(
             else:
                 yield ServerSentEvent(raw_data=event.data, event=event.name, id=event.id)
             told, sent = event, event.id
-        if event.name == "end" or await _is_over(request, context.settings.poll_s):
+        pause_s = context.settings.poll_s / (_URGENT if event.is_urgent else 1)
+        if event.name == "end" or await _is_over(request, pause_s):
             return
         event = await board.following(tuning_id) or event
 

@@ -6,6 +6,7 @@ import pytest
 
 from compiler.arch import (
     DEFAULT_CARD,
+    WIDE_WORD_BYTES,
     DramRates,
     arch_named,
     arch_names,
@@ -19,41 +20,13 @@ from compiler.errors import UnknownArch, UnknownCard
 CARDS_FILE = Path(load_cards.__code__.co_filename).with_name("cards.json")
 
 
-@pytest.mark.parametrize(
-    ("name", "capability", "warps", "blocks", "smem_kib", "optin_bytes", "vector_bytes", "tma", "tmem"),
-    [
-        ("sm_80", (8, 0), 64, 32, 164, 166912, 16, False, False),
-        ("sm_90a", (9, 0), 64, 32, 228, 232448, 16, True, False),
-        ("sm_100a", (10, 0), 64, 32, 228, 232448, 32, True, True),
-        ("sm_103a", (10, 3), 64, 32, 228, 232448, 32, True, True),
-        ("sm_120a", (12, 0), 48, 24, 100, 101376, 32, True, False),
-    ],
-)
-def test_architectures(
-    name: str,
-    capability: tuple[int, int],
-    warps: int,
-    blocks: int,
-    smem_kib: int,
-    optin_bytes: int,
-    vector_bytes: int,
-    tma: bool,
-    tmem: bool,
-) -> None:
-    arch = arch_named(name)
-    assert arch.capability == capability
-    assert (arch.max_warps_per_sm, arch.max_blocks_per_sm) == (warps, blocks)
-    assert (arch.smem_per_sm_bytes, arch.smem_per_block_optin_bytes) == (smem_kib * 1024, optin_bytes)
-    assert (arch.max_vector_bytes, arch.has_tma, arch.has_tmem) == (vector_bytes, tma, tmem)
-
-
 @pytest.mark.parametrize("name", arch_names())
 def test_limits_agree_with_each_other(name: str) -> None:
     arch = arch_named(name)
     assert arch.name == name
-    assert arch.smem_per_block_optin_bytes + arch.smem_reserved_per_block_bytes == arch.smem_per_sm_bytes
+    assert arch.name.removeprefix("sm_").rstrip("a") == "".join(map(str, arch.capability))
     assert arch.smem_carveouts_bytes == tuple(sorted(arch.smem_carveouts_bytes))
-    assert arch.smem_carveouts_bytes[-1] == arch.smem_per_sm_bytes
+    assert (arch.max_vector_bytes == WIDE_WORD_BYTES) == (arch.capability >= (10, 0))
     assert (arch.max_cluster > 1) == arch.has_tma
 
 

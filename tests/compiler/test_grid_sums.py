@@ -1,5 +1,5 @@
-"""Products whose sum is cut over blocks that hand it on: right, one order whatever runs beside it, and what is found of
-a kernel in which something is missing."""
+"""Products whose sum is cut over blocks, of which the last adds up what all have: right, one order whatever runs beside
+it, and what is found of a kernel in which something is missing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from compiler.arch import arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.ir.fusion import Fusion
-from compiler.lower.grid_ir import AwaitTurn, PassTurn
+from compiler.lower.grid_ir import AwaitTold, Tell
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
@@ -47,12 +47,12 @@ def three_parts(pool: CompilePool) -> Made:
     return made(pool, product(128, 64, 384, out="f32"), THREE_PARTS)
 
 
-def test_a_sum_is_handed_on_from_block_to_block(three_parts: Made) -> None:
-    """In scratch memory of one partial sum a tile, however many parts there are, and a number that is cleared."""
+def test_parts_of_a_sum_are_handed_over_to_the_last(three_parts: Made) -> None:
+    """In scratch memory of all parts but that one, and of a number for each, which is cleared."""
     kernel = three_parts.generated.kernel
     assert kernel.grid == (2, 3, 1)
-    assert [type(s) for s in walk(kernel.body) if isinstance(s, AwaitTurn | PassTurn)] == [AwaitTurn, PassTurn]
-    assert [(s.bytes, s.init) for s in three_parts.built.scratch] == [(128 * 64 * 4, "none"), (2 * 4, "zero")]
+    assert [type(s) for s in walk(kernel.body) if isinstance(s, AwaitTold | Tell)] == [AwaitTold, Tell]
+    assert [(s.bytes, s.init) for s in three_parts.built.scratch] == [(2 * 128 * 64 * 4, "none"), (2 * 2 * 4, "zero")]
     verdict = three_parts.run()
     assert (verdict.fault, verdict.max_error) == ("", 0.0)
 
@@ -75,8 +75,12 @@ def test_some_blocks_run_with_those_that_they_wait_for(pool: CompilePool) -> Non
 @pytest.mark.parametrize(
     ("fusion", "how"),
     [
+        pytest.param(product(64, 64, 464), replace(THREE_PARTS, columns=64), id="a last part of fewer stages"),
         pytest.param(
-            product(256, 128, 512, right="mn"),
+            product(64, 64, 424, right="mn"), replace(THREE_PARTS, parts=4), id="a last part of one stage, and its end"
+        ),
+        pytest.param(
+            product(128, 128, 512, right="mn"),
             Groups(columns=64, step=64, parts=2, in_flight=1, registers=(40, 232)),
             id="two-groups-and-boxes",
         ),
@@ -97,11 +101,13 @@ def test_other_structures_in_parts(fusion: Fusion, how: Groups, pool: CompilePoo
 
 FAULTS = {
     "no release": ("st.release.gpu", "st.relaxed.gpu"),
-    "no acquire": ("ld.acquire.gpu", "ld.relaxed.gpu"),
-    "another's turn": ("_turns + (bx), u32(by))", "_turns + (bx), 1u)"),
-    "one number for all tiles": ("_turns + (bx)", "_turns"),
-    "passed before all have stored": ("ft_sync_part(1u, 128u);\n      if", "if"),
-    "sums of all tiles in one place": ("_sums + (bx * 4096u + ", "_sums + ("),
+    "no strong read": ("ld.acquire.gpu.global", "ld.global"),  # behind a relaxed one the barrier is taken for a fence
+    "waits for the first alone": ("if (tx < 2u)", "if (tx < 1u)"),
+    "one number for all tiles": ("_told + (bx * 2u + ", "_told + ("),
+    "one number for all parts": ("_told + (bx * 2u + by)", "_told + (bx * 2u)"),
+    "added before all have waited": ("ft_sync_part(1u, 128u);\n      #pragma", "#pragma"),
+    "told before all have stored": ("ft_sync_part(1u, 128u);\n      if", "if"),
+    "parts of all tiles in one place": ("_sums + (bx * 8192u + ", "_sums + ("),
 }
 
 

@@ -19,7 +19,8 @@ from search.space.space import Space
 from tests.bound import dense
 from tests.cards import H200
 from tests.compiler.products import product
-from tests.search.schedulers.fusions import suite_fusions
+from tests.search.schedulers.column_fusions import column_sum, softmax
+from tests.search.schedulers.fusions import silu_of_sum, suite_fusions
 from tests.search.schedulers.inner_outer_fusions import layer_norm_backward
 from tests.search.schedulers.permute_fusions import permuted
 
@@ -37,8 +38,12 @@ def spelled() -> Spelled:
     chunks, rows in groups of their own, sums up to an element, products of both units and of threads."""
     found: dict[str, dict[str, frozenset[KnobValue]]] = {}
     others = [permuted((4096, 7, 9), (0, 2, 1)), layer_norm_backward(16384, 1024), summed_up(), product(512, 512, 512)]
-    others += [product(256, 256, 256, dtype="f32"), *suite_fusions().values()]
-    for card, fusion in [*((H200, fusion) for fusion in others), *((B200, fusion) for fusion in others[:6])]:
+    others += [product(256, 256, 256, dtype="f32"), softmax((4096, 4096), 0, "bf16"), column_sum((8192, 4095), "bf16")]
+    others += [silu_of_sum((32, 2048, 3072), (1, 2), "bf16"), silu_of_sum((1024, 4095), (1,), "bf16")]
+    others += [permuted((4, 512, 16, 1024), (3, 0, 2, 1), "bf16")]
+    taken = [(card, fusion) for fusion in others for card in (H200, B200)]
+    taken += [(H200, fusion) for fusion in suite_fusions().values()]
+    for card, fusion in taken:
         for scheduler in schedulers_for(fusion, card):
             spaces: dict[str, Space] = {scheduler.name: scheduler.space(fusion, card.arch)}
             if isinstance(scheduler, Launches):
@@ -81,6 +86,12 @@ def test_no_knob_stands_in_two_groups() -> None:
 def test_every_scheduler_is_read() -> None:
     taken = {scheduler.name for scheduler in singles_for(summed_up(), H200)}
     assert spelled().keys() == {*taken, *refusals(summed_up(), H200)} - {"launches"}
+
+
+def test_every_value_of_a_group_is_offered() -> None:
+    """A value that no scheduler gives a knob is looked for, verified and priced for nobody."""
+    for knob, values in WORDS.items():
+        assert set(values) == {value for knobs in spelled().values() for value in knobs.get(knob, ())}, knob
 
 
 def test_knobs_of_a_group_are_spelled_alike() -> None:

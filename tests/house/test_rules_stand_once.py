@@ -58,6 +58,22 @@ def spoken_of(root: Path) -> set[tuple[str, str]]:
     }
 
 
+def mistaken(root: Path) -> set[tuple[str, str]]:
+    """Rules whose function holds the name of another rule, with that name: breaches would be counted under it."""
+    every = rules(root)
+    return {
+        (node.name, said.value)
+        for _, path in _under(root, HOMES)
+        for node in syntax(path).body
+        if isinstance(node, ast.FunctionDef) and any(_registers(d) for d in node.decorator_list)
+        for said in ast.walk(node)
+        if isinstance(said, ast.Constant)
+        and isinstance(said.value, str)
+        and said.value in every
+        and said.value != node.name
+    }
+
+
 def judging(root: Path) -> set[str]:
     """Analyses that make a violation or a kept condition of their own."""
     return {
@@ -74,6 +90,10 @@ def test_every_rule_has_one_home() -> None:
 
 def test_only_tables_speak_of_rules_of_others() -> None:
     assert {module for module, _ in spoken_of(ROOT)} <= TABLES.keys()
+
+
+def test_every_rule_speaks_of_itself() -> None:
+    assert mistaken(ROOT) == set()
 
 
 def test_no_analysis_judges() -> None:
@@ -99,6 +119,8 @@ def test_a_planted_second_home_and_breach_are_found(tmp_path: Path) -> None:
     plant(tmp_path, "analysis/planted.py", 'from compiler.errors import Violation\nprint(Violation("x"))')
     assert rules(tmp_path) == {"fits": ["compiler.legality.first", "compiler.schedule.refusals.planted"]}
     assert judging(tmp_path) == {"compiler.analysis.planted"}
+    plant(tmp_path, "legality/planted.py", "@rule\ndef binds(s):\n    yield Violation('fits')")
+    assert mistaken(tmp_path) == {("binds", "fits")}
 
 
 def plant(root: Path, path: str, source: str) -> None:

@@ -13,9 +13,10 @@ from sqlalchemy.orm import Session
 
 from compiler.generator import GENERATOR
 from service import views
-from service.db import cards, fusions, kernels, migrate, trials, tunings
+from service.db import cards, fusions, kernels, trials, tunings
 from service.db.engine import Database
 from service.db.types import now
+from tests.service.databases import new_file
 from tests.service.db.rows import CARD, CARD_ID, digest, kernel, opened, posted
 
 SHOWN = 50
@@ -23,8 +24,7 @@ SHOWN = 50
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
-    with Database(f"sqlite:///{tmp_path / 'fusetune.db'}") as database:
-        migrate.ensure_ready(database)
+    with Database(new_file(tmp_path)) as database:
         yield database
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from compiler.ir.domain import ScheduledFusion, kept
 from compiler.ir.form import DomainShape, Reading
 from compiler.ir.iter_domain import ParallelType
+from compiler.ir.joined import Joined
 from compiler.ir.remembered import remembered
 from compiler.ir.size import Size
 from compiler.ir.tensor import TensorOp, TensorView
@@ -41,13 +42,7 @@ class LoopMap:
 @kept
 def loop_map(sf: ScheduledFusion) -> LoopMap:
     """Sets of loops of a scheduled fusion (nvFuser, inlining). Inputs are not computed and so share no loop."""
-    parent: dict[Loop, Loop] = {}
-
-    def find(at: Loop) -> Loop:
-        while at in parent:
-            at = parent[at]
-        return at
-
+    joined: Joined[Loop] = Joined()
     seen: dict[Loop, None] = {}
     for op in sf.ops:
         consumer = sf.tensor(op.output)
@@ -56,11 +51,9 @@ def loop_map(sf: ScheduledFusion) -> LoopMap:
             if name in sf.inputs or not compute_position(producer):
                 continue
             for i, j in aligned_positions(op, producer, consumer):
-                a, b = find((name, i)), find((op.output, j))
                 seen |= {(name, i): None, (op.output, j): None}
-                if a != b:
-                    parent[a] = b
-    return LoopMap({at: find(at) for at in seen})
+                joined.join((name, i), (op.output, j))
+    return LoopMap({at: joined.of(at) for at in seen})
 
 
 def aligned_positions(op: TensorOp, producer: TensorView, consumer: TensorView) -> tuple[tuple[int, int], ...]:

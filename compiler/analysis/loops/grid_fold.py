@@ -1,9 +1,10 @@
-"""Products whose sum is cut over blocks along y: what each block hands on to the next, in global memory.
+"""Products whose sum is cut over blocks along y: what each block hands over to the last one, in global memory.
 
-    part 0 -> part 1 -> ... -> the last part, which goes on with the sum
+    part 0, part 1, .. -> the last part, which adds them to its own and goes on with the sum
 
-A block adds its own part to what those before it have summed, so that there is one order; of a tile there is never more
-than one partial sum in memory, however many parts it has (serial split of k: CUTLASS, gemm; CUDA guide, memory fences).
+They are added in their order, so that there is one, and none waits for another but the last, which is started last: it
+waits for blocks that run, whatever runs beside them (split of k in one kernel: CUTLASS, gemm; CUDA guide, memory
+fences).
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from compiler.ir.tensor import TensorView
 PARTS = ParallelType.BIDY
 """Where the parts of a sum are: blocks are started along x first, those of earlier parts before those that wait."""
 
-TURN_BYTES = 4
-"""Of the number that says how many parts of a tile are summed."""
+TOLD_BYTES = 4
+"""Of the number that says that a part is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +47,27 @@ class GridFold:
     elems: int
 
     @property
+    def others(self) -> int:
+        """Parts that are handed over."""
+        return self.parts - 1
+
+    @property
     def sums(self) -> str:
-        """The name of the memory in which sums are handed on."""
+        """The name of the memory in which parts are handed over."""
         return f"{self.tensor}_sums"
 
     @property
-    def turns(self) -> str:
-        """The name of the memory that says whose turn it is."""
-        return f"{self.tensor}_turns"
+    def told(self) -> str:
+        """The name of the memory that says which of them are there."""
+        return f"{self.tensor}_told"
 
     @property
     def sums_bytes(self) -> int:
-        return self.tiles * self.threads * self.elems * self.dtype.nbytes
+        return self.tiles * self.others * self.threads * self.elems * self.dtype.nbytes
 
     @property
-    def turns_bytes(self) -> int:
-        return self.tiles * TURN_BYTES
+    def told_bytes(self) -> int:
+        return self.tiles * self.others * TOLD_BYTES
 
 
 def is_over_grid(t: TensorView) -> bool:

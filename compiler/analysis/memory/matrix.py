@@ -5,10 +5,10 @@ ldmatrix and stmatrix take 8 rows of 16 bytes a matrix, of which each lane names
 
     row t / 4, column 2 * (t % 4) + b        or, transposed,        row 2 * (t % 4) + b, column t / 4
 
-and lane 8 * i + r gives the address of row r of matrix i. What a schedule says, which thread has which element of the
-shared tensor in which place of its vector, is a fragment of matrices where the columns of that lie side by side from a
-multiple of 16 bytes on. The rows may lie anywhere: transposed, a lane's 8 elements may be 8 neighbours of a column.
-Of bytes, two neighbours of a row are what the instruction takes for an element.
+and lane 8 * i + r gives the address of row r of matrix i. A schedule says which element of the shared tensor a thread
+has in which place of its vector. That is a fragment of matrices if the columns of a row lie side by side, from a
+multiple of 16 bytes on. The rows may lie anywhere: transposed, a lane's 8 elements may be 8 neighbours of a column. Of
+bytes, the instruction takes two neighbours of a row for one element.
 """
 
 from __future__ import annotations

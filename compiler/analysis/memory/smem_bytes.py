@@ -30,8 +30,8 @@ from compiler.ir.trivial import loop_of
 class SharedTensor:
     """One shared tensor: the extents of its allocated axes, outermost first, and how many copies it has.
 
-    `align`: its address is a multiple of so many bytes; `lost`: loop axes that are not allocated and that the memory
-    order that was set does not show, so that it cannot be told what is.
+    `align`: its address is a multiple of so many bytes. `lost`: loop axes that are not allocated and do not show in the
+    memory order that was set: it cannot be told what of that order is allocated.
     """
 
     tensor: str

@@ -169,8 +169,8 @@ def promotions(sf: ScheduledFusion, graph: IdGraph) -> dict[str, list[Group]]:
     """For every loop axis of every tensor the axis that it really runs as (nvFuser, loop promotion).
 
     A loop shared with a consumer runs as the consumer's, or as the widest of those that share it: the one that has the
-    most logical axes with elements in it. Where that makes it another axis, because a broadcast axis was merged into
-    it, the axes that come from the same ones run as that tensor's too.
+    most logical axes with elements in it. That may make it another axis, because a broadcast axis was merged into it:
+    then all axes that come of the same ones run as that tensor's too.
     """
     found: dict[str, list[Group]] = {t.name: list(graph.groups(t.loop)) for t in sf.tensors}
     shared = list(_shared_loops(sf))

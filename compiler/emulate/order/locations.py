@@ -12,8 +12,10 @@ A fence of .cta scope, like an access of it, orders only threads of one block.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 
 from compiler.emulate.memory.region import MemoryRegion, Offsets
 from compiler.emulate.order.events import Access, Layer, Token
@@ -120,9 +122,23 @@ class Releases:
                 for lane in some:
                     del self._to_settle[lane]
 
+    def settle_together(self, lanes: Lanes, groups: npt.NDArray[np.intp]) -> None:
+        """As `settle`, for lanes of which each is about to learn what any of its group knows (numbers, one a lane)."""
+        if not self._to_settle:
+            return
+        together: dict[tuple[int, int], tuple[int, dict[int, Found]]] = {}
+        for lane, group in zip(lanes.tolist(), groups.tolist(), strict=True):
+            found = self._to_settle.pop(lane, None)
+            if found is not None:
+                block = self._threads.blocks[self._threads.slot[lane]]
+                _, every = together.setdefault((group, block), (lane, {}))
+                every.update((id(one), one) for one in found)
+        for (_, block), (lane, every) in together.items():  # one lane is enough: it tells the others
+            self._acquire(np.array([lane]), block, list(every.values()), within_block=False)
+
     def _acquire(self, lanes: Lanes, block: int, found: list[Found], within_block: bool) -> None:
         tokens: dict[int, Token] = {}
-        for released in (r for some in found for r in some):
+        for released in dict.fromkeys(chain.from_iterable(found)):
             if released.block == block and released.to_block is not None:
                 tokens[id(released.to_block)] = released.to_block
             elif released.to_all is not None and (released.block == block or not within_block):

@@ -161,7 +161,7 @@ class Order:
     def barrier(self, lanes: Lanes, groups: npt.NDArray[np.intp]) -> None:
         """All lanes of a group (numbers, one a lane; a group is of one cluster) learn what each of them knows."""
         if self._releases is not None:
-            self._releases.settle(lanes)
+            self._releases.settle_together(lanes, groups)
         self._knowledge.barrier(lanes, groups)
         self._bound_table()
 
@@ -184,8 +184,8 @@ class Order:
         return joined(tokens)
 
     def proxy_fence(self, lanes: Lanes) -> None:
-        """`fence.proxy.async`: what these lanes did and saw up to now, reads included, comes before operations of the
-        async proxy that are issued by those who learn of it."""
+        """`fence.proxy.async`: whoever learns of it may ask the async proxy for operations, and those come after all
+        that these lanes did and saw up to now, reads included."""
         self._knowledge.fence(lanes, (Layer.PROXY,))
 
     def fence(self, lanes: Lanes, scope: str = "gpu") -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from compiler.emulate.order.events import Clocks, Ints, Token
+from compiler.emulate.order.events import Clocks, Ints, Layer, Token
 
 World = dict[int, Clocks]
 
@@ -89,11 +89,29 @@ def joined(tokens: list[Token]) -> Token:
     """A token for all of these."""
     if len(tokens) == 1:
         return tokens[0]
-    both = Token()
+    found: dict[Layer, dict[int, dict[int, Clocks]]] = {}
     for token in tokens:
         for layer, parts in token.layers.items():
-            mine = both.layers.setdefault(layer, {})
+            of_layer = found.setdefault(layer, {})
             for cluster, clocks in parts.items():
-                known = mine.get(cluster)
-                mine[cluster] = clocks if known is None else larger(known, clocks)
+                of_layer.setdefault(cluster, {})[id(clocks)] = clocks
+    return Token(
+        {
+            layer: {cluster: _largest(list(some.values())) for cluster, some in parts.items()}
+            for layer, parts in found.items()
+        }
+    )
+
+
+def _largest(some: list[Clocks]) -> Clocks:
+    """The largest of vector clocks in each column."""
+    if len(some) == 1:
+        return some[0]
+    widths = {len(one) for one in some}
+    if len(widths) == 1:
+        both: Clocks = np.maximum.reduce(some)
+        return both
+    both = np.zeros(max(widths), some[0].dtype)
+    for one in some:
+        np.maximum(both[: len(one)], one, out=both[: len(one)])
     return both

@@ -162,8 +162,8 @@ class OperandParser:
         if isinstance(base, Immediate) and base.kind != "int":
             raise self._malformed(f"[{text}]")
         more = tuple(self.operand(part) for part in parts[1:])
-        coordinates = _items(more[0]) if more else ()
-        extra = tuple(item for operand in more[1:] for item in _items(operand))
+        coordinates = elements(more[0]) if more else ()
+        extra = tuple(item for operand in more[1:] for item in elements(operand))
         return Address(base, offset or 0, coordinates, extra)
 
     def _sum(self, text: str) -> tuple[Register | PtxSymbol | Immediate, int | None]:
@@ -189,5 +189,6 @@ class OperandParser:
         return base, -offset if match[2] == "-" else offset
 
 
-def _items(operand: Operand) -> tuple[Operand, ...]:
+def elements(operand: Operand) -> tuple[Operand, ...]:
+    """The elements of a vector operand, or the single one."""
     return operand.items if isinstance(operand, Vector) else (operand,)

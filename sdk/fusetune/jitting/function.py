@@ -22,6 +22,7 @@ from fusetune.jitting.switches import SWAPPING, is_asserted
 from fusetune.query import AcceptLike
 from fusetune.running.process import default_source
 from fusetune.running.source import KernelSource, Search, ServiceSource, search_of
+from fusetune.torch import is_capturing
 from fusetune.wire.printing import html_table
 from fusetune.wire.problems import Problem
 
@@ -214,7 +215,7 @@ class JitFunction:
         return made
 
     def _miss(self, key: tuple[Any, ...], found: Specialized | None, args: Any, kwargs: Any) -> Any:
-        if _is_capturing():
+        if is_capturing():
             return self._eager("", args, kwargs, found)
         if found is None:
             if len(self._known) >= MAX_KEYS:
@@ -292,7 +293,7 @@ class JitFunction:
     def kernel_of(self, part: Specialized) -> Any:
         """The kernel of a part in a form that its call has only now, if it is there; what is not is asked for. Kernels
         that are taken at the sync point alone have no such forms."""
-        if part.kernel is None and self.swap == "call" and not _is_capturing():
+        if part.kernel is None and self.swap == "call" and not is_capturing():
             if self.mode != "cached" and self._peek(part) is None:
                 self._request(part)
                 if self.mode == "block":
@@ -360,7 +361,3 @@ def _check_values(function: object, buckets: object, budget_s: Any) -> None:
 
 OPTIONS = frozenset(inspect.signature(JitFunction.__init__).parameters) - {"self", "function"}
 """Names that `jit` takes."""
-
-
-def _is_capturing() -> bool:
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

@@ -12,7 +12,8 @@ from fusetune.errors import FusetuneError, WrongArguments
 from fusetune.graph import OutputForm
 from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
-from fusetune.torch_compile.choosing import KernelChoice, is_capturing
+from fusetune.torch import is_capturing
+from fusetune.torch_compile.choosing import KernelChoice
 from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.drawing import start
 from fusetune.torch_compile.lowering import Lowered

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-import torch
-
 from fusetune.fusion import Fusion
 from fusetune.kernel import Kernel
 from fusetune.running import KernelSource
@@ -152,8 +150,3 @@ def missing(choices: Iterable[KernelChoice]) -> list[KernelChoice]:
     """Those without a kernel, each once, the heaviest first."""
     once = {choice.key: choice for choice in choices if choice.kernel is None}
     return sorted(once.values(), key=lambda choice: (-choice.weight, choice.key))
-
-
-def is_capturing() -> bool:
-    """Whether what is launched now is recorded into a CUDA graph: nothing is swapped or timed then."""
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

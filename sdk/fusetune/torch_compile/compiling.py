@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import fx
 
-from fusetune.errors import FusetuneError, FusetuneWarning
+from fusetune.errors import CannotConvert, FusetuneError, FusetuneWarning
 from fusetune.graph import decompositions
 from fusetune.graph.clean import numbers_as_literals
 from fusetune.graph.lines import line_of
 from fusetune.running import KernelSource, default_source
 from fusetune.store import Store
+from fusetune.torch import is_capturing
 from fusetune.torch_compile.agreeing import AgreedFunctions
+from fusetune.torch_compile.around import around
 from fusetune.torch_compile.calls import RegionCall
-from fusetune.torch_compile.choosing import KernelChoice, KernelChoices, is_capturing
+from fusetune.torch_compile.choosing import KernelChoice, KernelChoices
 from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
 from fusetune.torch_compile.listing import ListCall, lowered_lists
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eager_of, eager_of, lowered
@@ -28,6 +30,7 @@ from fusetune.torch_compile.program import Boxed, Call, boxed, calls_of, held_by
 from fusetune.torch_compile.regions.bits import keeping_decisions
 from fusetune.torch_compile.regions.of_one_type import split_by_types
 from fusetune.torch_compile.regions.order import steps_of
+from fusetune.torch_compile.regions.products import WithProducts, with_products
 from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.reporting import Proposed, ReportedRegion, summary
@@ -263,8 +266,13 @@ class _Session:
         flow, regions = propose(gm.graph, self.backend.sayable(self.options.rng), least_bytes=self.options.least_bytes)
         name = self.backend.next_name(kind)
         made = [self._proposed(region, name, n) for n, region in enumerate(regions)]
-        kept = {id(x.region): call for x in made if (call := x.call) is not None}
-        steps = steps_of(flow, [x.region for x in made if x.call is not None])
+        ways = with_products(flow, regions, self.options.least_bytes)
+        wide = [self._around(way, made, name, n) for n, way in enumerate(ways, start=len(made))]
+        covered = {n for way, x in zip(ways, wide, strict=True) if x.call is not None for n in way.covers}
+        placed = [*(x for n, x in enumerate(made) if n not in covered), *wide]
+        made += wide
+        kept = {id(x.region): call for x in placed if (call := x.call) is not None}
+        steps = steps_of(flow, [x.region for x in placed if x.call is not None])
         calls = [
             call
             for step in steps
@@ -277,37 +285,53 @@ class _Session:
         run = program(_placeholders(gm.graph), [*held_by(gm), *calls], _outputs(gm.graph), name)
         self.proposed += made
         self.backend.proposed += made
-        self._request(list(kept.values()))
+        self._request([call for x in made if (call := x.call) is not None])
         return run if kind == "backward" else _between_steps(self.begin, run, self.steps.begin)
 
-    def _proposed(self, region: Region, graph: str, number: int) -> Proposed:
-        line = next((found for node in region.nodes if (found := line_of(node))), "")
-        eager = eager_of(region, f"{graph}_{number}")
-        backend = self.backend
+    def _around(self, way: WithProducts, made: Sequence[Proposed], graph: str, number: int) -> Proposed:
+        """A region with products in it. Without a kernel the calls of those that it covers run in it, which it is timed
+        against; what speaks against it costs those nothing."""
+        covered = [(x.region, x.call) for x in (made[n] for n in way.covers) if x.call is not None]
         try:
-            fusion = backend.lower(region, eager)
-            if fusion.converted.draws:
-                eager = drawing_eager_of(region, f"{graph}_{number}")
+            if any(call.draws_on is not None for _, call in covered):
+                raise CannotConvert("the region", "it draws random numbers, with its product")
+            otherwise = around(way.region, covered, f"{graph}_{number}")
+            return self._made(way.region, graph, number, otherwise)
+        except FusetuneError as error:
+            return Proposed(graph, number, _line(way.region), way.region, None, str(error).split("\n")[0])
 
-            def bind(tensors: Sequence[Any]) -> KernelChoice:
-                binding = fusion.converted.binding([*tensors, *_starts(fusion)])
-                return backend.choices.of(fusion.converted.fusion, binding, region.moved_bytes)
-
-            clock = backend.clock(region.units[0].device)
-            strict, columns = self.options.strict, region.columns
-            call = (
-                RegionCall(fusion, eager, bind, clock, strict)
-                if columns is None
-                else ListCall(fusion, eager, bind, clock, strict, region, columns)
-            )
-            if call.is_static:  # else a call tells the sizes
-                call.choose([node.meta["val"] for node in region.inputs])
+    def _proposed(self, region: Region, graph: str, number: int) -> Proposed:
+        try:
+            return self._made(region, graph, number)
         except FusetuneError as error:
             if self.options.strict:
                 raise
-            return Proposed(graph, number, line, region, None, str(error).split("\n")[0])
+            return Proposed(graph, number, _line(region), region, None, str(error).split("\n")[0])
+
+    def _made(self, region: Region, graph: str, number: int, otherwise: Boxed | None = None) -> Proposed:
+        """A region with its call. `otherwise`: what runs without a kernel, if not its operators. Raises
+        FusetuneError."""
+        eager = eager_of(region, f"{graph}_{number}")
+        backend = self.backend
+        fusion = backend.lower(region, eager)
+        if fusion.converted.draws:
+            eager = drawing_eager_of(region, f"{graph}_{number}")
+
+        def bind(tensors: Sequence[Any]) -> KernelChoice:
+            binding = fusion.converted.binding([*tensors, *_starts(fusion)])
+            return backend.choices.of(fusion.converted.fusion, binding, region.moved_bytes)
+
+        clock, run = backend.clock(region.units[0].device), otherwise or eager
+        strict, columns = self.options.strict, region.columns
+        call = (
+            RegionCall(fusion, run, bind, clock, strict)
+            if columns is None
+            else ListCall(fusion, run, bind, clock, strict, region, columns)
+        )
+        if call.is_static:  # else a call tells the sizes
+            call.choose([node.meta["val"] for node in region.inputs])
         self.calls.append(call)
-        return Proposed(graph, number, line, region, call)
+        return Proposed(graph, number, _line(region), region, call)
 
     def _request(self, calls: Sequence[RegionCall]) -> None:
         """Asks for what is not here, the heaviest first; with `block` waits for it."""
@@ -337,6 +361,10 @@ def _bias_apart(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
         return NotImplemented
     found = torch.ops.aten.convolution.default(x, weight, None, *rest)
     return found + bias.view(1, -1, *[1] * (x.dim() - 2))
+
+
+def _line(region: Region) -> str:
+    return next((found for node in region.nodes if (found := line_of(node))), "")
 
 
 def _starts(found: Lowered) -> list[torch.Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fusetune.wire.extent import Extent
@@ -84,7 +85,7 @@ class OpCheck:
         self.problems.append(Problem(f"{self.place}.{at}" if at else self.place, str(found), expected, fix))
 
 
-def shape_text(shape: tuple[Extent, ...]) -> str:
+def shape_text(shape: Iterable[Extent | int | str]) -> str:
     """`(M, 4096)`"""
     return f"({', '.join(map(str, shape))})"
 

@@ -36,7 +36,7 @@ class TouchedLaunch:
 
 
 def prepared(made: Generated, number: int, artifact: KernelArtifact, pool: Pool) -> TouchedLaunch:
-    """Launch `number` over what it reads and writes, with the memory in which its own blocks hand on sums; the tensors
+    """Launch `number` over what it reads and writes, with the memory in which its blocks hand over sums; the tensors
     that only others use have one element."""
     launch, whole = made.launches[number], made.trace.fusion
     fusion = launch.trace.fusion

@@ -36,7 +36,7 @@ _WIDEST = 16
 """Elements of the widest vector (16 bytes of one byte each): remainders by it decide which accesses are whole."""
 
 _BLOCKS, _MORE_BLOCKS = (2, 3, 4, 6, 8), (9, 12)
-"""Persistent blocks that are tried, and those that are tried only where they turn over the runs as the served ones."""
+"""Numbers of persistent blocks that are tried. The second ones only if they come to the same turns as those served."""
 
 _FEW_CHOSEN = 7
 """Places that an index chooses from: a first and a last one, and others."""

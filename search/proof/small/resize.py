@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import prod
 
 from compiler.ir.fusion import Fusion, Op, Value, dense_strides
+from compiler.ir.joined import Joined
 from compiler.ir.ops import ARITHMETIC, CHOICES, CONTRACTIONS, FOLDS, OpKind
 
 Dim = tuple[str, int]
@@ -28,23 +29,21 @@ class Dims:
 
     def __init__(self, fusion: Fusion) -> None:
         self._fusion = fusion
-        self._parent: dict[Dim, Dim] = {(v.name, d): (v.name, d) for v in fusion.values for d in range(len(v.shape))}
+        self._joined: Joined[Dim] = Joined()
         for op in fusion.ops:
             for one, other in _equal_dims(fusion, op):
-                self._parent[self.of(one)] = self.of(other)
+                self._joined.join(one, other)
         for name in fusion.inputs if fusion.is_list else ():
             if fusion.value(name).shape:
-                self._parent[self.of((name, 0))] = self.of((fusion.outputs[0], 0))
+                self._joined.join((name, 0), (fusion.outputs[0], 0))
         for output, name in fusion.aliases:
             for d in range(len(fusion.value(name).shape)):
-                self._parent[self.of((output, d))] = self.of((name, d))
+                self._joined.join((output, d), (name, d))
         self._fixed = frozenset(self.of(dim) for op in fusion.ops for dim in _fixed_dims(fusion, op))
 
     def of(self, dim: Dim) -> Dim:
         """The dimension that stands for all that are equal to this one."""
-        while self._parent[dim] != dim:
-            dim = self._parent[dim]
-        return dim
+        return self._joined.of(dim)
 
     def is_fixed(self, dim: Dim) -> bool:
         """Whether the dimension has to keep its size."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from compiler.ir.fusion import storage_elems
 from search.proof.verify.arrays import Array, Arrays, elems_of
 from search.proof.verify.expected import Expected
@@ -67,7 +69,7 @@ def first_fault(expected: Expected, storage: Array, arrays: Arrays) -> Fault | N
                 numbers = [arrays.load(value, expected.dtype)[0] for value in values]
             else:
                 numbers = [arrays.load(values[0], expected.dtype)[0], values[1][0], values[2][0]]
-            return Fault(_unravel(at, expected.shape), *arrays.to_host(numbers))
+            return Fault(tuple(map(int, np.unravel_index(at, expected.shape))), *arrays.to_host(numbers))
     return None
 
 
@@ -127,11 +129,3 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
 def elements(expected: Expected, storage: Array, arrays: Arrays) -> Array:
     """The elements of an output's flat storage, in logical order; what lies between them is left out."""
     return arrays.strided(storage, expected.shape, expected.strides).reshape(-1)
-
-
-def _unravel(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    index = []
-    for extent in reversed(shape):
-        index.append(flat % extent)
-        flat //= extent
-    return tuple(reversed(index))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from compiler.ir.fusion import Fusion
 from search.proof.verify.arrays import Arrays, elems_of
-from search.proof.verify.expected import Expected
+from search.proof.verify.expected import Expected, undecided
 from search.proof.verify.inputs import input_sets
 
 LEAST_DECIDED = 0.99
@@ -19,8 +19,8 @@ LEAST_DECIDED = 0.99
 
 def shares(expected: Sequence[Expected], arrays: Arrays) -> tuple[float, ...]:
     """The decided share of each output of one input set, 0 to 1. Reads the GPU once."""
-    undecided = arrays.to_host([one.undecided for one in expected])
-    return tuple(1.0 - count / elems_of(one.shape) for count, one in zip(undecided, expected, strict=True))
+    counts = arrays.to_host([undecided(one, arrays) for one in expected])
+    return tuple(1.0 - count / elems_of(one.shape) for count, one in zip(counts, expected, strict=True))
 
 
 def best_shares(fusion: Fusion, arrays: Arrays, expected: Callable[[str], Sequence[Expected]]) -> tuple[float, ...]:

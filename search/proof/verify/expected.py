@@ -32,8 +32,8 @@ class Expected:
 
     Exact outputs (`tolerance` None) hold the values themselves in both `lower` and `upper`, as storages of `dtype`;
     others hold f32 ends (f64 for f64, integers and bools). A NaN end asks for NaN; all between the infinities, NaN
-    included, is right where no answer is wrong. `undecided`: a zero-dimensional array, how many elements have ends
-    farther apart than what tells (`telling`); of integers and bools, that differ at all.
+    included, is right where no answer is wrong. `apart`: how far apart ends may be that tell (`telling`); of integers
+    and bools, not at all; None where outputs are exact.
     `zeros_are_signed`: a zero that is asked for has the sign of its ends.
     """
 
@@ -43,7 +43,7 @@ class Expected:
     tolerance: Tolerance | None
     lower: Array
     upper: Array
-    undecided: Array = 0
+    apart: Tolerance | None = None
     zeros_are_signed: bool = False
 
 
@@ -130,18 +130,22 @@ def _gathered(
     if value.dtype.is_float:
         largest = _largest(arrays, *ends)
         allowed, apart = tolerance(value.dtype, largest), telling(value.dtype, largest)
-    undecided, signed = _undecided(*ends, apart, arrays), value.dtype.is_float and zeros_have_signs(fusion, name)
-    return Expected(value.shape, value.strides, value.dtype, allowed, *ends, undecided, signed)
+    signed = value.dtype.is_float and zeros_have_signs(fusion, name)
+    return Expected(value.shape, value.strides, value.dtype, allowed, *ends, apart, signed)
 
 
-def _undecided(lower: Array, upper: Array, allowed: Tolerance, arrays: Arrays) -> Array:
-    """How many elements have ends too far apart to tell a right value from a wrong one."""
+def undecided(expected: Expected, arrays: Arrays) -> Array | int:
+    """How many elements have ends too far apart to tell a right value from a wrong one, as a zero-dimensional array."""
+    allowed = expected.apart
+    if allowed is None:
+        return 0
     xp, counts = arrays.xp, []
-    for start in range(0, len(lower), BLOCK_ELEMS):
-        low, high = lower[start : start + BLOCK_ELEMS], upper[start : start + BLOCK_ELEMS]
-        size = xp.minimum(xp.abs(low), xp.abs(high))
-        known = (low == high) | (xp.isnan(low) & xp.isnan(high))
-        counts.append((~known & ~(high - low <= 2.0 * (size * allowed.rtol + allowed.atol))).sum())
+    with arrays.quiet():
+        for start in range(0, len(expected.lower), BLOCK_ELEMS):
+            low, high = expected.lower[start : start + BLOCK_ELEMS], expected.upper[start : start + BLOCK_ELEMS]
+            size = xp.minimum(xp.abs(low), xp.abs(high))
+            known = (low == high) | (xp.isnan(low) & xp.isnan(high))
+            counts.append((~known & ~(high - low <= 2.0 * (size * allowed.rtol + allowed.atol))).sum())
     return sum(counts[1:], counts[0])
 
 

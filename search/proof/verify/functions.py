@@ -41,9 +41,11 @@ def error_of(kind: OpKind, dtype: DType, grade: MathGrade) -> ErrorBound | None:
 
 def widen(error: ErrorBound, result: Array, operand: Array, xp: Any) -> Array:
     """The error of results (f64) of operands of this size; nothing for what is no finite number."""
-    size, argument = xp.abs(result), xp.abs(operand)
-    argument = xp.where(argument < math.inf, argument, 0.0)
-    share = error.relative + error.argument * argument if error.argument else error.relative
+    size, share = xp.abs(result), error.relative
+    if error.argument or error.of_operand:
+        argument = xp.abs(operand)
+        argument = xp.where(argument < math.inf, argument, 0.0)
+        share = share + error.argument * argument if error.argument else share
     found = size * share + error.absolute
     if error.of_operand:
         found = found + argument * error.of_operand

@@ -26,6 +26,7 @@ from compiler.reference.floats import scalar
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
 from search.proof.verify.functions import error_of, sum_error, widen
+from search.proof.verify.glances import are_alike, are_coarse
 from search.proof.verify.products import Factors, ends_of_product, factors, merged
 from search.proof.verify.relations import Relation, holds
 
@@ -187,10 +188,10 @@ class Intervals:
         xp = self.xp
         wide = self._wide(x.value)
         if x.is_known:
-            coarse = (wide * 2.0 == xp.round(wide * 2.0)).all() if dtype.is_float else None
+            coarse = are_coarse(wide, xp) if dtype.is_float else None
             return Bounded(value, terms=xp.sum(xp.abs(wide), axis=axes, keepdims=True), is_coarse=coarse)
         low, high = self.ends(x)
-        coarse = ((low == high) & (wide * 2.0 == xp.round(wide * 2.0))).all() if dtype.is_float else None
+        coarse = are_coarse(wide, xp, low, high) if dtype.is_float else None
         terms = xp.sum(self._largest(low, high), axis=axes, keepdims=True)
         low, high = (xp.sum(end, axis=axes, keepdims=True) for end in (low, high))
         return replace(self._settled(value, low, high, ()), terms=terms, is_coarse=coarse)
@@ -428,10 +429,7 @@ class Intervals:
     def _collapsed(self, x: Bounded) -> Bounded:
         """Without ends where they tell nothing: later operators are then worked out once, not three times."""
         low, high = self.ends(x)
-        if low is high:
-            return Bounded(x.value, role=x.role)
-        known = (low == high) | (self.xp.isnan(low) & self.xp.isnan(high))
-        return Bounded(x.value, role=x.role) if bool(known.all()) else x
+        return Bounded(x.value, role=x.role) if low is high or are_alike(low, high, self.xp) else x
 
     def _settled(
         self, value: Array, low: Array, high: Array, args: Sequence[Bounded], folded: tuple[int, ...] = ()
@@ -442,10 +440,7 @@ class Intervals:
         open_ = xp.isnan(low) != is_nan
         if low is not high:
             open_ = open_ | (xp.isnan(high) != is_nan)
-        for x in args:
-            if x.is_known:
-                continue
-            free = self._is_free(x)
+        for free in (self._is_free(x) for x in args if not x.is_known):
             open_ = open_ | (xp.amax(free, axis=folded, keepdims=True) if folded else free)
         if not bool(open_.any()):
             return Bounded(value, low, high)

@@ -3,8 +3,8 @@
 columns_inner, rows_inner    those along the innermost dimension of the outputs, or across it
 grouped                      a few along it, then the next rows. What blocks read and write at a time then lies close
                              together on both sides, however long rows are
-as_stored                    those that lie between the rows of a tile in the outputs, where other indices of a batch do
-swept_2m, _4m, _8m           those of a part of all rows, of which broadcast operands have so many bytes
+as_stored                    in the order of the outputs in memory, where other indices of a batch lie between rows
+swept_2m, _4m, _8m           a part of all rows first: the part for which broadcast operands have so many bytes
 raster                       of products: strips of so many tile rows, or tile columns, one after the other
 """
 

@@ -6,8 +6,8 @@ Warps of their own bring tiles of both operands, stage by stage along what is su
 tensor cores for the products of a stage, and work on the result where the instructions leave it. Loops of the result:
 blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
 
-Every element is summed in one order, whatever runs beside it: parts of a sum that blocks have are handed on from the
-first to the last of them, in scratch memory.
+Every element is summed in one order, whatever runs beside it: of parts that blocks have the last
+block adds up what the others left in scratch memory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ P = ParallelType
 _PAIR = FRAGMENT_COLUMNS // FRAGMENT_LANES
 _WARP_ROWS = 16
 _PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
-"""Of a thread that loads, where those that compute hold fewer of the result than so many."""
+"""Registers of a thread that loads, if threads that compute hold fewer than so many for their part of the result."""
 
 
 @dataclass(frozen=True, slots=True)

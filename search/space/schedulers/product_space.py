@@ -11,7 +11,7 @@ paired          blocks that lie together: pairs along "rows" or "columns" of til
 raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
 swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
 store_columns   of a tile, those that are stored at a time
-parts           of what is summed along, in blocks that hand the sum on one after the other; 1 where there are tiles
+parts           of what is summed along, in blocks of which the last one adds up what all have; 1 where there are tiles
                 enough
 """
 
@@ -55,7 +55,7 @@ SHARED_REGISTERS = 240
 BLOCKS_PER_SM = (0, 1, 2)
 K_LINES = (1, 2, 4)
 
-PARTS = (2, 3, 4, 5, 6, 8)
+PARTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 """Of a sum, in blocks of their own."""
 
 FEW = 512
@@ -149,7 +149,12 @@ class ProductFacts:
         sides = (self.shape.m, self.shape.n), (self.shape.n, self.shape.m)
         fewest = min(-(-a // TILE_ROWS[-1]) * -(-b // TILE_COLUMNS[-1]) for a, b in sides) * self.shape.batch
         short = [n for n in PARTS if len(self.shape.tensors) == 1 and fewest * n <= self.sm_count]
-        return tuple(n for n in short if any(self.stages(each) % n == 0 for each in K_LINES))
+        return tuple(n for n in short if any(self.have_stages(n, each) for each in K_LINES))
+
+    def have_stages(self, parts: Any, each: Any) -> Any:
+        """Whether none of so many parts of a sum is without a stage."""
+        stages = self.stages(each)
+        return (parts - 1) * -(-stages // parts) < stages
 
     def staging_bytes(self, consumers: Any, tile_rows: Any, store: Any, store_columns: Any) -> Any:
         """Shared memory in which the result waits to be stored."""
@@ -379,7 +384,7 @@ def _grid(f: ProductFacts) -> list[Constraint]:
 
 
 def _parts(f: ProductFacts) -> list[Constraint]:
-    """Sums that blocks hand on."""
+    """Sums in parts of several blocks."""
 
     def resident(parts: Any, swap: Any, rows: Any, columns: Any) -> Any:
         return (parts == 1) | (f.tiles(swap, rows, columns) * parts <= f.sm_count)
@@ -392,16 +397,16 @@ def _parts(f: ProductFacts) -> list[Constraint]:
             "Blocks that wait for a sum and those that make it have a multiprocessor each.",
         ),
         Constraint(
-            "product_parts_are_whole_stages",
+            "product_parts_have_stages",
             ("parts", "k_lines"),
-            lambda parts, each: (parts == 1) | (f.stages(each) % parts == 0),
-            "Every part of a sum is whole stages.",
+            lambda parts, each: f.have_stages(parts, each),
+            "Every part of a sum but the last has as many stages, and that one has some.",
         ),
         Constraint(
             "parts_of_a_sum_are_taken_by_whole_blocks",
             ("parts", "consumers", "blocks_per_sm"),
             lambda parts, consumers, blocks: (parts == 1) | ((consumers != PING_PONG) & (blocks == 0)),
-            "Blocks with one tile hand its sum on.",
+            "Blocks with one tile have a part of its sum.",
         ),
     ]
 

@@ -399,7 +399,7 @@ class RowTrace:
     def whole_vectors(self, reductions: set[str], kept: set[str]) -> set[str]:
         """Tensors of which all lanes are computed before any reader begins.
 
-        Those that a vector access or a packed cast reads, and those whose readers stand in different lane loops.
+        A vector access or a packed cast reads them, or their readers stand in different lane loops.
         """
         b = self.b
         lanes = [op for op in b.sf.ops if self.is_in_rows(op.output) or op.output in reductions]

@@ -35,7 +35,7 @@ def is_passed(f: Tile2dFacts) -> bool:
 
 
 def exchange_constraints(f: Tile2dFacts) -> list[Constraint]:
-    """Where threads, their vectors and the columns of a block are such that a pattern exchanges what is transposed."""
+    """What an exchange through tensor memory asks of threads, of their vectors and of the columns of a block."""
     return [*unused_knobs(), *_ways(), *_threads(f), *_accesses(f), *_columns(f)] if is_passed(f) else []
 
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from compiler.child import Child, ChildError, ChildTimedOut
 from search.cost.predicting import predictor
+from search.measure import early
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.collecting import collect_rarely
 from search.tuning.candidates.draft import Draft, Drafting, DraftSubject
@@ -34,16 +35,8 @@ DRAFT_S = 60.0
 AHEAD = 2
 """Candidates under way for each child while a ranking is predicted: one that it works on, one that waits for it."""
 
-MOST_DRAFTERS = 6
-"""Children: at 18 ms of a core a candidate (a gated product; 35 ms a norm of rows) several times what a GPU judges."""
-
 _KNOWN_SUBJECTS = 4
 """Subjects that a child keeps unpickled."""
-
-
-def drafters(compilers: int) -> int:
-    """Children that draft beside so many that compile; a machine of two cores is kept busy by one process of ours."""
-    return min(MOST_DRAFTERS, compilers // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +100,7 @@ class DraftPool:
     """`workers` child processes that draft candidates, of any subject. Close it, or use it in a `with`."""
 
     def __init__(self, workers: int) -> None:
-        self.children = [
-            Child("search.tuning.candidates.drafting:draft_handler", name=f"draft-{number}")
-            for number in range(workers)
-        ]
+        self.children = [early.taken_drafter(number) or early.drafter(number) for number in range(workers)]
         self._idle = _Idle()
         self._is_up = threading.Event()
         self._threads = ThreadPoolExecutor(max(1, workers), thread_name_prefix="draft")
@@ -135,7 +125,7 @@ class DraftPool:
         return self._threads.submit(work, candidate)
 
     def ask(self, asked: _Asked, preferred: Child | None = None) -> tuple[_Answered, Child]:
-        """What a child that is idle answers, of those that have started, and which; `preferred` if it is idle. Raises
+        """The answer of an idle child, and the child: `preferred` if it is idle, else another that has started. Raises
         what the handler raised, or ChildError."""
         child = self._idle.get(preferred)
         try:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -6,6 +8,8 @@ from compiler.analysis.memory.resources import Limit, blocks_per_sm, registers_p
 from compiler.arch import arch_named, arch_names
 
 KIB = 1024
+SMEM_KIB = {"sm_80": 164, "sm_90a": 228, "sm_120a": 100}
+"""Of a multiprocessor, as the examples are worked out for."""
 
 
 @pytest.mark.parametrize(
@@ -45,7 +49,8 @@ KIB = 1024
 def test_blocks_per_sm(
     arch: str, threads: int, registers: int, smem_bytes: int, blocks: int, limited_by: Limit
 ) -> None:
-    occupancy = blocks_per_sm(arch_named(arch), threads, registers, smem_bytes)
+    example = replace(arch_named(arch), smem_carveouts_bytes=(SMEM_KIB[arch] * KIB,))
+    occupancy = blocks_per_sm(example, threads, registers, smem_bytes)
     assert (occupancy.blocks, occupancy.limited_by) == (blocks, limited_by)
     assert occupancy.warps == blocks * -(-threads // 32)
 

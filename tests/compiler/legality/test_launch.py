@@ -1,10 +1,11 @@
+from compiler.arch import arch_named
 from compiler.ir.tensor import BufferKind, CopyVia
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
 from tests.compiler.legality.cases import Case, nearest
 from tests.compiler.schedules import LOCAL, SHARED, P, parallel, schedule, through_shared, unary
 
-KIB = 1024
+SMEM = {name: arch_named(name).smem_per_block_optin_bytes for name in ("sm_80", "sm_90a")}
 
 
 def launched(shape: tuple[int, ...], *types: P, cap: int | None = None) -> Schedule:
@@ -107,15 +108,15 @@ CASES = (
     ),
     Case(
         "shared memory on Hopper",
-        lambda: staged(227 * KIB // 4),
-        lambda: staged(227 * KIB // 4 + 32),
-        (("shared_memory_fits_the_block", "shared memory", 227 * KIB + 128, 227 * KIB),),
+        lambda: staged(SMEM["sm_90a"] // 4),
+        lambda: staged(SMEM["sm_90a"] // 4 + 32),
+        (("shared_memory_fits_the_block", "shared memory", SMEM["sm_90a"] + 128, SMEM["sm_90a"]),),
     ),
     Case(
         "shared memory on Ampere",
-        lambda: staged(163 * KIB // 4, "sm_80"),
-        lambda: staged(163 * KIB // 4 + 32, "sm_80"),
-        (("shared_memory_fits_the_block", "shared memory", 163 * KIB + 128, 163 * KIB),),
+        lambda: staged(SMEM["sm_80"] // 4, "sm_80"),
+        lambda: staged(SMEM["sm_80"] // 4 + 32, "sm_80"),
+        (("shared_memory_fits_the_block", "shared memory", SMEM["sm_80"] + 128, SMEM["sm_80"]),),
     ),
     Case(
         "registers of a block",

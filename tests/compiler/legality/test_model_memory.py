@@ -2,6 +2,7 @@
 
 import pytest
 
+from compiler.arch import arch_named, arch_names
 from compiler.errors import Stage
 from compiler.verdict import judge_document
 from tests.compiler.model import (
@@ -26,6 +27,8 @@ ARCH = "architecture_has_the_instructions_used"
 REGISTERS = "registers_have_constant_extents"
 LOST = "memory_order_shows_what_is_not_allocated"
 FITS = "shared_memory_fits_a_block"
+AMPERE, HOPPER = (arch_named(name).smem_per_block_optin_bytes for name in ("sm_80", "sm_90a"))
+MOST = max(arch_named(name).smem_per_block_optin_bytes for name in arch_names())
 
 
 @pytest.mark.parametrize(
@@ -116,13 +119,13 @@ def test_axes_not_allocated_show_in_the_memory_order(document: Document, is_refu
     ("elements", "steps", "arch", "is_refused"),
     [
         # Four elements less than what a block may ask for.
-        (227 * 256 - 4, [], "sm_90a", False),
-        (227 * 256 - 3, [], "sm_90a", True),
-        (163 * 256 - 4, [], "sm_80", False),
-        (163 * 256 - 3, [], "sm_80", True),
+        (HOPPER // 4 - 4, [], "sm_90a", False),
+        (HOPPER // 4 - 3, [], "sm_90a", True),
+        (AMPERE // 4 - 4, [], "sm_80", False),
+        (AMPERE // 4 - 3, [], "sm_80", True),
         # A split that does not divide rounds up.
-        (227 * 256 - 5, [split("tv1", 0, 4)], "sm_90a", False),
-        (227 * 256 - 5, [split("tv1", 0, 8)], "sm_90a", True),
+        (HOPPER // 4 - 5, [split("tv1", 0, 4)], "sm_90a", False),
+        (HOPPER // 4 - 5, [split("tv1", 0, 8)], "sm_90a", True),
     ],
 )
 def test_shared_memory_has_an_end(elements: int, steps: list[Document], arch: str, is_refused: bool) -> None:
@@ -133,16 +136,17 @@ def test_shared_memory_has_an_end(elements: int, steps: list[Document], arch: st
 
 def test_stages_and_barriers_count() -> None:
     loop = [split("tv1", 0, 4096), split("tv2", 0, 4096), inline("tv1", 1)]
-    fits = scheduled(copies((4096 * 20,), "g s g"), *loop, buffer("tv1", 14))
+    most = HOPPER // (4 * 4096)  # and less than a stage is left for barriers
+    fits = scheduled(copies((4096 * 20,), "g s g"), *loop, buffer("tv1", most))
     assert rules(fits, "sm_90a") == ()
-    assert rules(scheduled(copies((4096 * 20,), "g s g"), *loop, buffer("tv1", 15)), "sm_90a") == (FITS,)
+    assert rules(scheduled(copies((4096 * 20,), "g s g"), *loop, buffer("tv1", most + 1)), "sm_90a") == (FITS,)
 
 
 def test_unknown_sizes_are_checked_at_every_launch() -> None:
     document = copies((40,), "g s g", symbolic=True)
-    assert kept(document, "sm_90a")[FITS] == ("4 * size[0][0] <= 232432",)
+    assert kept(document, "sm_90a")[FITS] == (f"4 * size[0][0] <= {HOPPER - 16}",)
     both = scheduled(copies((40,), "g s s g", symbolic=True))
-    assert kept(both, "sm_90a")[FITS] == ("(4 * size[0][0] + 127) // 128 * 128 + 4 * size[0][0] <= 232432",)
+    assert kept(both, "sm_90a")[FITS] == (f"(4 * size[0][0] + 127) // 128 * 128 + 4 * size[0][0] <= {HOPPER - 16}",)
     assert schedule(both).shared_bytes.total == 256 + 160
     assert FITS not in kept(copies((40,), "g s g"))
 
@@ -158,13 +162,13 @@ def test_narrow_elements_share_bytes() -> None:
     ("elements", "asked", "arch"),
     [
         (64, None, "sm_80"),
-        (163 * 256 - 4, None, "sm_80"),
-        (163 * 256 + 1, None, "sm_90a"),
-        (64, 163 * 1024, "sm_80"),
-        (64, 163 * 1024 + 1, "sm_90a"),
+        (AMPERE // 4 - 4, None, "sm_80"),
+        (AMPERE // 4 + 1, None, "sm_90a"),
+        (64, AMPERE, "sm_80"),
+        (64, AMPERE + 1, "sm_90a"),
         # No architecture has so much.
-        (227 * 256 + 1, None, "sm_80"),
-        (64, 227 * 1024 + 1, "sm_80"),
+        (MOST // 4 + 1, None, "sm_80"),
+        (64, MOST + 1, "sm_80"),
     ],
 )
 def test_the_least_architecture_has_the_shared_memory(elements: int, asked: int | None, arch: str) -> None:

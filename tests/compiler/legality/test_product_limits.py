@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from compiler.arch import TENSOR_MAP_BOX, arch_named
+from compiler.arch import arch_named
 from compiler.errors import CompilerError, InvalidStep, Unsupported
 from compiler.legality.rules import Schedule
 from compiler.pipeline import generate
@@ -19,6 +19,10 @@ from tests.compiler.legality.test_mma import COLUMNS, ROWS, TV, groups
 from tests.compiler.products import Groups, by_warp_groups, product
 
 Made = Callable[[], Schedule]
+
+SMEM = arch_named("sm_90a").smem_per_block_optin_bytes
+STAGE_BYTES = (128 + 256) * 64 * 2 + 2 * 2 * 8
+"""Of rows, of columns, and of two mbarriers for each of these operands."""
 
 
 def tile(sizes: tuple[int, int, int], how: Groups) -> Made:
@@ -43,13 +47,6 @@ def broadcast(name: str) -> Made:
             id="columns of an instruction",
         ),
         pytest.param(
-            tile((128, TENSOR_MAP_BOX, 128), Groups(columns=TENSOR_MAP_BOX)),
-            tile((128, TENSOR_MAP_BOX + 8, 128), Groups(columns=TENSOR_MAP_BOX + 8)),
-            "tensor_map_boxes_are_1_to_256",
-            (str(TENSOR_MAP_BOX + 8), f"1 to {TENSOR_MAP_BOX}"),
-            id="columns of a box",
-        ),
-        pytest.param(
             tile((128, 128, 144), Groups()),
             tile((128, 128, 144), Groups(k=72)),
             "mma_operands_lie_as_a_descriptor_says",
@@ -64,10 +61,10 @@ def broadcast(name: str) -> Made:
             id="whole groups of 64 rows",
         ),
         pytest.param(
-            tile((128, 256, 512), Groups(columns=256, stages=4)),
-            tile((128, 256, 512), Groups(columns=256, stages=5)),
+            tile((128, 256, 512), Groups(columns=256, stages=SMEM // STAGE_BYTES)),
+            tile((128, 256, 512), Groups(columns=256, stages=SMEM // STAGE_BYTES + 1)),
             "shared_memory_fits_the_block",
-            ("245920", "232448"),
+            (str((SMEM // STAGE_BYTES + 1) * STAGE_BYTES), str(SMEM)),
             id="stages of a ring",
         ),
         pytest.param(

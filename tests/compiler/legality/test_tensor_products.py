@@ -144,7 +144,12 @@ CASES = (
                 "[-96, -64, -32, 32] lanes off",
                 "lanes 32 * (warp mod 4) to + 31",
             ),
-            ("shared_memory_fits_the_block", "shared memory", 16851060, 232448),
+            (
+                "shared_memory_fits_the_block",
+                "shared memory",
+                16851060,
+                arch_named("sm_100a").smem_per_block_optin_bytes,
+            ),
             ("tensor_products_are_asked_for_by_one_thread", f"{TV}: TIDy", "4 on TIDy", "Mma, blocks, or a loop"),
         ),
     ),

@@ -176,8 +176,8 @@ SAMPLES: list[k.Stmt] = [
     mma_ir.CommitMma(),
     mma_ir.WaitMma(1),
     mma_ir.HoldRegisters("r", DType.F32, 4),
-    grid_ir.AwaitTurn("t", AT, AT),
-    grid_ir.PassTurn("t", AT, AT),
+    grid_ir.AwaitTold("t", AT),
+    grid_ir.Tell("t", AT),
     grid_ir.ScratchLoad(REG, "s", AT, 4),
     grid_ir.ScratchStore(REG, "s", AT, 4),
 ]

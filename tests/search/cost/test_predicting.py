@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from search.cost.predicting import features_of, predictor
 from search.cost.roofline import floor_us
 from search.cost.runs import READ_RUN_COST, run_cost
 from search.tuning.candidates.plan import Plan
+from tests.search.schedulers.permute_fusions import permuted
+from tests.search.schedulers.points import generated
 
 H200 = card_named("H200")
 FUSIONS = Path(__file__).parents[3] / "benchmarks" / "suite" / "fusions"
@@ -88,3 +91,28 @@ def test_staged_loads_count_once_and_are_in_flight_by_stages() -> None:
     assert one.l2_read_bytes == pytest.approx(4 * 8192 * 14336, rel=0.02)
     assert one.l2_read_bytes == three.l2_read_bytes
     assert three.bytes_in_flight_per_sm > one.bytes_in_flight_per_sm
+
+
+@pytest.mark.parametrize(
+    ("load", "stages", "filled"),
+    [
+        pytest.param("cp_async", 2, 1, id="all-but-the-one-in-use"),
+        pytest.param("cp_async", 3, 2, id="two-of-three"),
+        pytest.param("tma", 3, 3, id="by-the-copy-engine"),
+    ],
+)
+def test_a_ring_has_on_its_way_what_is_filled_ahead(load: str, stages: int, filled: int) -> None:
+    """A tile is 64 x 64 elements of 4 bytes."""
+    point: dict[str, Any] = {
+        "tile_in": 64,
+        "tile_out": 64,
+        "threads": 256,
+        "layout": "pad",
+        "blocks_per_sm": 1,
+        "load": load,
+    }
+    if load == "tma":
+        point["layout"] = "128B"
+    (launch,) = generated("tile2d", permuted((4096, 8192), (1, 0), "f32"), **point, stages=stages).launches
+    features = features_of(launch)
+    assert features.bytes_in_flight_per_sm / features.blocks_per_sm == pytest.approx(filled * 64 * 64 * 4, rel=0.1)

@@ -94,6 +94,8 @@ def test_no_time_is_corrected_beyond_what_was_learnt() -> None:
         pytest.param(replace(RANKER, generator="fusetune 0"), "H200", f"this is {GENERATOR}", id="older-kernels"),
         pytest.param(replace(RANKER, features=FEATURES - 1), "H200", "other features", id="older-features"),
         pytest.param(replace(RANKER, held_out=HeldOut(0.7, 0.7)), "H200", "no better", id="no-better"),
+        pytest.param(replace(RANKER, held_out=HeldOut(0.7, 0.709)), "H200", "no better", id="by-chance"),
+        pytest.param(replace(RANKER, held_out=HeldOut(0.7, 0.711)), "H200", None, id="a-little-better"),
     ],
 )
 def test_where_it_is_used(ranker: CardRanker, card: str, words: str | None) -> None:

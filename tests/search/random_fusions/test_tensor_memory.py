@@ -64,7 +64,7 @@ def expect_right(first: int, count: int, pool: CompilePool) -> None:
 
 
 def test_random_fusions_are_right_with_tensor_memory(pool: CompilePool) -> None:
-    expect_right(0, 20, pool)
+    expect_right(0, 10, pool)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,6 @@ def test_random_fusions_that_failed_once(
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(1_000, 2_000, 100))
+@pytest.mark.parametrize("first", [0, *range(1_000, 2_000, 100)])
 def test_many_random_fusions_are_right_with_tensor_memory(first: int, pool: CompilePool) -> None:
     expect_right(first, 20, pool)

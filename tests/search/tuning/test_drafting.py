@@ -13,11 +13,13 @@ import pytest
 from compiler.arch import card_or_default
 from compiler.errors import Unsupported, Violation
 from search.cost.predicting import predictor
+from search.measure import early
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.draft import Draft, Drafting, DraftSubject, foreseen_here
-from search.tuning.candidates.drafting import DraftPool, Drafts, drafters
+from search.tuning.candidates.drafting import DraftPool, Drafts
 from search.tuning.candidates.plan import Plan
 from search.tuning.failing import Failure
+from search.tuning.hands import drafters
 from search.tuning.trial import TrialState
 from tests.search.launches.made import softmax
 
@@ -156,6 +158,33 @@ def test_a_child_that_is_still_starting_is_asked_nothing(monkeypatch: pytest.Mon
         assert [child.starts for child in pool.children] == [0, 1]
 
 
-@pytest.mark.parametrize(("compilers", "expected"), [(1, 0), (2, 1), (12, 6), (64, 6)])
-def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, expected: int) -> None:
-    assert drafters(compilers) == expected
+@pytest.mark.parametrize(
+    ("compilers", "gpus", "expected"),
+    [(1, 1, 0), (2, 1, 1), (12, 1, 6), (64, 1, 6), (24, 2, 12), (31, 2, 12), (64, 8, 32)],
+)
+def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, gpus: int, expected: int) -> None:
+    assert drafters(compilers, gpus) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus"),
+    [
+        pytest.param(["tune", "f.json"], 1, id="not-said"),
+        pytest.param(["tune", "f.json", "--gpus", "2"], 2, id="two"),
+        pytest.param(["tune", "--gpus=3", "f.json"], 3, id="in-one-word"),
+        pytest.param(["tune", "f.json", "--gpus", "all"], 1, id="all-are-not-known-yet"),
+        pytest.param(["tune", "f.json", "--gpus", "64"], 1, id="more-than-are-begun-unseen"),
+        pytest.param(["tune", "f.json", "--gpus"], 1, id="what-the-command-refuses"),
+    ],
+)
+def test_how_many_gpus_are_begun_before_the_command_is_understood(words: list[str], gpus: int) -> None:
+    assert early.gpus_of(words) == gpus
+
+
+def test_a_pool_takes_the_children_that_were_begun_before() -> None:
+    early.begin_drafters(1)
+    with DraftPool(2) as pool:
+        assert [child.starts for child in pool.children] == [1, 0]
+        assert early.taken_drafter(0) is None
+        up(pool)
+        assert isinstance(pool.of(SUBJECT).submit(SAMPLE[0]).result(), Draft)

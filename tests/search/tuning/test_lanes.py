@@ -18,10 +18,10 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.elsewhere import HostLost, SharedBuilds
 from search.tuning.failing import Failure
 from search.tuning.journal import Journal
-from search.tuning.lanes import Gpu
+from search.tuning.lanes import Gpu, Lane, WaitingKernel
 from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.timeline import Timeline
-from search.tuning.trial import TrialState
+from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import Awaited, Builds, SearchOutcome, SearchSettings, Tuner
 from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Generated, Scripted, artifact
 from tests.search.tuning.test_tuner import Compiled as ScriptedCompile
@@ -384,3 +384,29 @@ def test_a_search_goes_on_with_what_it_has_while_its_sampler_waits(tmp_path: Pat
         sampler = Waits(candidates, there)
         outcome = Tuner(builder, Device(), sampler, journal, Budget(), awaited=Awaited(there, 2)).run()
     assert [trial.state for trial in outcome.trials] == [TrialState.MEASURED] * 4
+
+
+def test_a_gpu_goes_on_while_the_search_keeps_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel that is next waits in the GPU's thread, and begins whatever the search is busy with."""
+    has_next, has_begun = threading.Event(), threading.Event()
+    start, record = Lane.start, Journal.record
+
+    def starting(lane: Lane, kernel: WaitingKernel) -> None:
+        start(lane, kernel)
+        if lane.next is not None:
+            has_next.set()
+
+    def recording(journal: Journal, trial: Trial) -> None:
+        _assert(trial.state is not TrialState.MEASURED or has_begun.wait(20))
+        record(journal, trial)
+
+    def before(call: int) -> None:
+        _assert(call > 0 or has_next.wait(20))
+        if call > 0:
+            has_begun.set()
+
+    monkeypatch.setattr(Lane, "start", starting)
+    monkeypatch.setattr(Journal, "record", recording)
+    outcome = searched(tmp_path, [f" {us}" for us in range(10, 16)], [Device(before=before)])
+    assert outcome.winner is not None
+    assert outcome.winner.artifact.source == " 10.0"

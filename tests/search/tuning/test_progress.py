@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from compiler.errors import Violation
+from search.cli.report import describe_outcome
+from search.tuning.budget import Budget
+from search.tuning.build import Builder
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.journal import Journal
+from search.tuning.leaders import Winner
 from search.tuning.progress import LiveProgress, PlainProgress, Snapshot, facts, failure_counts, progress_on
+from search.tuning.results import TunedSubject
+from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.trial import Trial, TrialState
+from search.tuning.tuner import WHY_ENDED, Ending, SearchOutcome, SearchSettings, Tuner
+from tests.search.schedulers.fusions import permute
+from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Scripted, artifact
+from tests.service.jobs.benches import winner
 
 POINT = Candidate.of("flat", {"vector": 8})
 BEST = Trial(7, POINT, TrialState.MEASURED, median_us=20.0)
@@ -80,3 +93,28 @@ def test_lines_come_with_a_new_best_and_not_with_every_trial() -> None:
     for _ in range(50):
         progress.show(RUNNING)
     assert len(out.getvalue().splitlines()) == 1
+
+
+def test_a_search_says_all_of_it(tmp_path: Path) -> None:
+    out = io.StringIO()
+    scheduler = Scripted([f" {us}" for us in range(10, 16)])
+    with Journal.open(tmp_path / "journal.jsonl", KEY) as journal:
+        builder = Builder(Drafter(scheduler), Compiler(), "sm_90a", artifact=artifact)
+        settings = SearchSettings(queue_depth=2, floor_us=5.0)
+        progress = PlainProgress(Console(file=out, width=300), "softmax on H200")
+        sampler = RandomSampler(scheduler.spaces, seed=0)
+        Tuner(builder, Device(), sampler, journal, Budget(seconds=60.0), settings, progress).run()
+    last = out.getvalue().splitlines()[-1]
+    for told in (
+        "softmax on H200: done", r"best 10\.\d\d us, 50% of the roofline \(trial \d\)", "6 trials, 6 measured",
+        r"\d trials/s", r"(59|60) s left", r"first kernel after \d+\.\d s",
+    ):  # fmt: skip
+        assert re.search(told, last), last
+
+
+@pytest.mark.parametrize("ended", list(WHY_ENDED))
+@pytest.mark.parametrize("kernel", [None, winner(12.5)], ids=["no-kernel", "a-kernel"])
+def test_why_a_search_stopped_is_said(ended: Ending, kernel: Winner | None, tmp_path: Path) -> None:
+    subject = TunedSubject("softmax", permute((64, 96), (1, 0), "f32"), "H200", 10, 5, 5.0)
+    told = describe_outcome(tmp_path, subject, SearchOutcome(kernel, (), ended))
+    assert f"Stopped: {WHY_ENDED[ended]}." in told.splitlines()

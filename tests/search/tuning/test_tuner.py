@@ -404,17 +404,18 @@ def test_a_stopped_search_gives_the_gpu_back_and_can_go_on(tuning: Start, tmp_pa
     outcome = started.run(is_stopped=lambda: len(started.device.calls) >= 4)
     assert outcome.ended == "stopped"
     assert outcome.winner is None
-    assert len(started.device.calls) == 4
+    begun = len(started.device.calls)
+    assert 4 <= begun <= 5, "the kernel that was next may have begun"
     assert {effort for _, effort in started.device.calls} == {Effort.SCREEN}
     states = Counter(trial.state for trial in outcome.trials)
-    assert states[TrialState.MEASURED] == 4
+    assert states[TrialState.MEASURED] == begun
     assert states[TrialState.CANCELLED] > 0
     assert set(states) == {TrialState.MEASURED, TrialState.CANCELLED}
 
     resumed = Tuning(tmp_path, scripts)
     final = resumed.run()
     again = {source for source, effort in resumed.device.calls if effort is Effort.SCREEN}
-    assert len(again) == 26
+    assert len(again) == 30 - begun
     assert again.isdisjoint(source for source, _ in started.device.calls)
     assert final.winner is not None
     assert final.winner.artifact.source == " 10.0"

@@ -17,13 +17,12 @@ from fusetune.wire.artifact import VERIFIER
 from service.db import cards, kernels
 from service.db.engine import Database
 from service.db.instant import Held
-from service.db.migrate import ensure_ready
 from service.db.models import CardRow, FusionRow, KernelRow, WorkerRow
 from service.db.types import now
 from service.operations.answers import Answers
 from service.settings import Settings
 from tests.service.api.world import ADD, REQUEST, World, store_kernel, world
-from tests.service.db.conftest import KINDS, created, postgres  # noqa: F401 (a fixture)
+from tests.service.databases import KINDS, created
 
 BODY = {**REQUEST, "card": "H200"}
 
@@ -254,9 +253,8 @@ def test_both_databases_read_the_same_way(tmp_path: Path, kind: str, request: py
         with world(tmp_path) as service:
             _told_again_until_published(service)
         return
-    with created(request.getfixturevalue("postgres")) as url:
-        with Database(url) as db:
-            ensure_ready(db)
+    template: str = request.getfixturevalue("postgres_template")
+    with created(request.getfixturevalue("postgres"), template) as url:
         settings = Settings(data_dir=tmp_path)
         assert settings.db_url.startswith("sqlite")
         with world(tmp_path, database_url=url) as service:

@@ -18,10 +18,9 @@ import pytest
 
 from service import crew
 from service.db.engine import Database
-from service.db.migrate import ensure_ready
 from tests.service.api.test_serve import is_running, serving, wait_for
 from tests.service.api.world import REQUEST, store_kernel, world
-from tests.service.db.conftest import KINDS, created, postgres  # noqa: F401 (a fixture)
+from tests.service.databases import KINDS, created, new_file
 
 WORKERS = 2
 
@@ -66,11 +65,11 @@ def test_what_is_published_is_what_every_process_answers(
     tmp_path: Path, kind: str, request: pytest.FixtureRequest
 ) -> None:
     with ExitStack() as stack:
-        url = f"sqlite:///{tmp_path / 'fusetune.db'}"
+        url = new_file(tmp_path)
         if kind == "postgresql":
-            url = stack.enter_context(created(request.getfixturevalue("postgres")))
+            template: str = request.getfixturevalue("postgres_template")
+            url = stack.enter_context(created(request.getfixturevalue("postgres"), template))
         db = stack.enter_context(Database(url))
-        ensure_ready(db)
         row = store_kernel(db)
         options = ("--workers", str(WORKERS), "--database-url", url)
         process, address = stack.enter_context(serving(tmp_path, *options))

@@ -10,14 +10,14 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from sqlalchemy import URL
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 import fusetune
 from compiler.generator import GENERATOR
 from service.db.engine import PROMPT_MS, Database
-from service.db.migrate import ensure_ready
 from tests.service.api.world import REQUEST, World, world
-from tests.service.db.conftest import created, postgres  # noqa: F401 (a fixture)
+from tests.service.databases import created
 
 
 @pytest.fixture
@@ -64,10 +64,9 @@ def test_readiness_changes_nothing_that_is_stored(shared: World) -> None:
     assert version(0) == 7
 
 
-def test_a_postgresql_that_only_reads_takes_no_write(request: pytest.FixtureRequest) -> None:
-    with created(request.getfixturevalue("postgres")) as url:
+def test_a_postgresql_that_only_reads_takes_no_write(postgres: URL, postgres_template: str) -> None:
+    with created(postgres, postgres_template) as url:
         with Database(url) as db:
-            ensure_ready(db)
             db.prove_writable()
             with db.engine.begin() as connection:
                 name = db.engine.url.database

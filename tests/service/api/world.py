@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -34,11 +32,11 @@ from service.app import create_app
 from service.db import cards, fusions, kernels
 from service.db.cards import Presence
 from service.db.engine import Database
-from service.db.migrate import ensure_ready
 from service.db.models import KernelRow
 from service.jobs.queue import QueueUnavailable
 from service.operations.understanding import understand
 from service.settings import Settings
+from tests.service.databases import new_file
 
 HOST = "http://127.0.0.1:8765"
 ADD: dict[str, Any] = {
@@ -152,24 +150,13 @@ def artifact_document(source: str) -> KernelArtifact:
     )
 
 
-@cache
-def _empty() -> bytes:
-    """A database file with every table and no row: migrating one for each test would take most of the time."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "fusetune.db"
-        with Database(f"sqlite:///{path}") as db:
-            ensure_ready(db)
-        return path.read_bytes()
-
-
 @contextmanager
 def world(folder: Path, **settings: Any) -> Iterator[World]:
     """A service whose files are in `folder`."""
     found = Settings(data_dir=folder, poll_s=0.02, **settings)
     queue = RecordingQueue()
-    path = folder / "fusetune.db"
-    if not path.exists():
-        path.write_bytes(_empty())
+    if not (folder / "fusetune.db").exists():
+        new_file(folder)
     with Database(found.db_url) as db:
         app = create_app(found, database=db, queue=queue)
         # Once at the start; after that tests hand over themselves, when they mean to.

@@ -17,10 +17,11 @@ from compiler.nvrtc import compile_now
 from compiler.pipeline import artifact, generate
 from compiler.schedule.trace import ScheduleTrace
 from service.cli.emulate import emulate
-from service.db import kernels, migrate
+from service.db import kernels
 from service.db.engine import Database
 from service.db.models import ArtifactRow
 from tests.compiler.schedules import by_threads, from_wire
+from tests.service.databases import new_file
 from tests.service.db.rows import kernel, posted
 
 FUSION = from_wire([{"name": "x", "shape": [70], "dtype": "f32"}], [{"op": "copy", "in": ["x"], "out": "y"}], "y")
@@ -39,7 +40,7 @@ def content() -> bytes:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'fusetune.db'}"
+    return new_file(tmp_path)
 
 
 @pytest.fixture
@@ -49,10 +50,8 @@ def stored(url: str, content: bytes) -> str:
 
 
 def store(url: str, content: bytes) -> str:
-    with Database(url, must_exist=False) as database:
-        migrate.ensure_ready(database)
-        with database.write() as session:
-            return kernels.publish(session, kernel(session, posted(session), content)).id
+    with Database(url) as database, database.write() as session:
+        return kernels.publish(session, kernel(session, posted(session), content)).id
 
 
 def run(url: str, *words: str) -> Result:
@@ -105,7 +104,7 @@ def test_an_artifact_that_is_none(url: str) -> None:
     assert done.stderr.startswith("error: artifact: ")
 
 
-def test_a_database_that_is_not_there(url: str) -> None:
-    done = run(url, "0" * 32)
+def test_a_database_that_is_not_there(tmp_path: Path) -> None:
+    done = run(f"sqlite:///{tmp_path / 'fusetune.db'}", "0" * 32)
     assert (done.exit_code, done.stdout) == (2, "")
     assert "service db upgrade" in done.stderr

@@ -41,12 +41,13 @@ from search.cost.roofline import floor_us
 from search.measure.fake import FACTS as FAKE_FACTS
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.plan import Plan
-from service.db import cards, fusions, kernels, migrate, trials, tunings
+from service.db import cards, fusions, kernels, trials, tunings
 from service.db.cards import Presence
 from service.db.engine import Database
 from service.db.models import KernelRow, TuningRow, WorkerRow
 from service.db.types import now
 from service.operations.understanding import understand
+from tests.service.databases import new_file
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "fusions"
 H200 = card_named("H200")
@@ -72,9 +73,7 @@ _VIOLATION = {
 
 def open_database(folder: Path) -> Database:
     """A new database with all tables."""
-    database = Database(f"sqlite:///{folder / 'fusetune.db'}")
-    migrate.upgrade(database)
-    return database
+    return Database(new_file(folder))
 
 
 @dataclass(frozen=True, repr=False)

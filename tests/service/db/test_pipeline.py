@@ -13,7 +13,7 @@ from psycopg import AsyncConnection, connect
 from sqlalchemy import URL
 
 from service.db.pipeline import Pipeline, Unanswered
-from tests.service.db.conftest import created
+from tests.service.databases import created
 
 PID = "SELECT pg_backend_pid()"
 ECHO = "SELECT %(n)s::INTEGER"

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, event, insert
 from sqlalchemy.orm import Session
 
 from fusetune.wire.artifact import VERIFIER
-from service.db import fusions, kernels, keys, migrate, trials, tunings
+from service.db import fusions, kernels, keys, trials, tunings
 from service.db.engine import Database
 from service.db.models import (
     ApiKeyRow,
@@ -26,7 +26,7 @@ from service.db.models import (
 )
 from service.db.pages import cursor_of
 from service.db.types import now
-from tests.service.db.conftest import KINDS, created
+from tests.service.databases import KINDS, created, new_file
 from tests.service.db.rows import BINDING, CARD_ID, digest, posted, tuning
 
 KEY = (digest("fusion 7"), BINDING, CARD_ID, "default")
@@ -101,11 +101,11 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A database in which much has piled up."""
     with ExitStack() as stack:
         if request.param == "sqlite":
-            url = f"sqlite:///{tmp_path_factory.mktemp('plans') / 'fusetune.db'}"
+            url = new_file(tmp_path_factory.mktemp("plans"))
         else:
-            url = stack.enter_context(created(request.getfixturevalue("postgres")))
+            template: str = request.getfixturevalue("postgres_template")
+            url = stack.enter_context(created(request.getfixturevalue("postgres"), template))
         database = stack.enter_context(Database(url))
-        migrate.upgrade(database)
         with database.write() as session:
             fill(session)
         if request.param == "postgresql":  # SQLite counts nothing on its own, so neither here

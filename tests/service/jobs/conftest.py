@@ -1,23 +1,13 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.service.db.conftest import postgres  # noqa: F401 (a fixture)
 from tests.service.jobs.benches import Bench
 from tests.service.jobs.nursery import Nursery
 from tests.service.jobs.sites import Site, make_site
-from tests.service.running import python_path
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    """What worker processes are forked from."""
-    with Nursery({**os.environ, "PYTHONPATH": python_path()}) as found:
-        yield found
 
 
 @pytest.fixture

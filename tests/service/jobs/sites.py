@@ -6,12 +6,10 @@ import contextlib
 import os
 import signal
 import sqlite3
-import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +22,10 @@ from search.tuning.attached import card_of
 from search.tuning.trial import Trial
 from service.db import cards, fusions, trials, tunings
 from service.db.engine import Database
-from service.db.migrate import ensure_ready
 from service.db.models import TuningRow, WorkerRow
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import queue_name
+from tests.service.databases import new_file
 from tests.service.jobs.nursery import Forked, Nursery
 from tests.service.running import python_path
 
@@ -233,21 +231,11 @@ class Site:
         return None
 
 
-@cache
-def empty_database() -> bytes:
-    """A database file with all tables and no rows: made once, because migrations take longer than most tests."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "fusetune.db"
-        with Database(f"sqlite:///{path}") as db:
-            ensure_ready(db)
-        return path.read_bytes()
-
-
 def make_site(folder: Path, nursery: Nursery) -> Iterator[Site]:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "fusetune.db").write_bytes(empty_database())
+    url = new_file(folder)
     jobs = DbosQueue(f"sqlite:///{folder / 'jobs.db'}")
-    with Database(f"sqlite:///{folder / 'fusetune.db'}") as db:
+    with Database(url) as db:
         site = Site(folder, db, jobs, uuid.uuid4().hex, nursery)
         try:
             yield site

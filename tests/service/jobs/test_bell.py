@@ -13,7 +13,7 @@ from sqlalchemy import URL
 
 from service.jobs.bell import Bell, PipeBell, bell_of
 from service.jobs.waking import Waker
-from tests.service.db.conftest import created
+from tests.service.databases import created
 from tests.service.jobs.sites import DEADLINE_S, until
 
 

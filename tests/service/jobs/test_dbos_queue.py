@@ -14,7 +14,7 @@ from sqlalchemy import URL, create_engine, text
 from service.db.models import NORMAL
 from service.jobs.dbos_queue import SCHEMA, DbosQueue
 from service.jobs.queue import QueueUnavailable
-from tests.service.db.conftest import created
+from tests.service.databases import created
 from tests.service.jobs.sites import ROOT
 
 QUEUE = "tune-0123456789abcdef"

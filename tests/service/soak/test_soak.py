@@ -16,15 +16,12 @@ from pathlib import Path
 import pytest
 
 from service.db.engine import Database
-from service.db.migrate import ensure_ready
-from tests.service.db.conftest import KINDS, created, postgres  # noqa: F401 (a fixture)
-from tests.service.jobs.conftest import nursery  # noqa: F401 (a fixture)
+from tests.service.databases import KINDS, created, new_file
 from tests.service.jobs.nursery import Nursery
-from tests.service.jobs.sites import empty_database
 from tests.service.soak.town import ENDED, Ledger, Town, Users, Weight, kill_until, settled, town, wait_up, weight
 
 LONG_S = float(os.environ.get("FUSETUNE_TEST_SOAK_S", "1800"))
-SHORT_S = 10.0
+SHORT_S = 6.0
 CALM_SHARE = 0.1
 """Of a long soak: nobody is killed in the end, so that processes grow old enough to tell whether they grow large."""
 
@@ -36,7 +33,7 @@ END_S = 240.0
 def besieged(
     folder: Path,
     kind: str,
-    nursery: Nursery,  # noqa: F811
+    nursery: Nursery,
     request: pytest.FixtureRequest,
     answering: int = 1,
 ) -> Iterator[tuple[Town, Database]]:
@@ -44,12 +41,11 @@ def besieged(
     folder.mkdir()
     with ExitStack() as stack:
         if kind == "sqlite":
-            (folder / "fusetune.db").write_bytes(empty_database())
-            url, jobs_url = f"sqlite:///{folder / 'fusetune.db'}", f"sqlite:///{folder / 'jobs.db'}"
+            url, jobs_url = new_file(folder), f"sqlite:///{folder / 'jobs.db'}"
         else:
-            url = jobs_url = stack.enter_context(created(request.getfixturevalue("postgres")))
+            template: str = request.getfixturevalue("postgres_template")
+            url = jobs_url = stack.enter_context(created(request.getfixturevalue("postgres"), template))
         db = stack.enter_context(Database(url))
-        ensure_ready(db)
         yield stack.enter_context(town(folder, url, jobs_url, nursery, answering)), db
 
 
@@ -134,15 +130,15 @@ def assert_flat(found: Town, weights: list[Weight]) -> None:
             assert after.files[name] < before.files[name] + 16, (name, before, after)
 
 
-def test_twenty_seconds(tmp_path: Path, nursery: Nursery, request: pytest.FixtureRequest) -> None:  # noqa: F811
+def test_twenty_seconds(tmp_path: Path, nursery: Nursery, request: pytest.FixtureRequest) -> None:
     with besieged(tmp_path / "town", "sqlite", nursery, request) as (found, db):
-        soak(found, db, SHORT_S, 0.0, 0.4, (1.5, 3.0))
+        soak(found, db, SHORT_S, 0.0, 0.4, (1.0, 1.8))
         assert sum(found.kills.values()) >= 3, found.kills
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
-def test_half_an_hour(tmp_path: Path, kind: str, nursery: Nursery, request: pytest.FixtureRequest) -> None:  # noqa: F811
+def test_half_an_hour(tmp_path: Path, kind: str, nursery: Nursery, request: pytest.FixtureRequest) -> None:
     with besieged(tmp_path / "town", kind, nursery, request, answering=2) as (found, db):
         soak(found, db, (1 - CALM_SHARE) * LONG_S, CALM_SHARE * LONG_S, 0.2, (2.0, 6.0))
     shutil.rmtree(tmp_path / "town")

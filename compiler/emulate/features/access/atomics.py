@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, UnknownForm, Writer
-from compiler.emulate.features.access.forms import AccessForm, access_form, elements
+from compiler.emulate.features.access.forms import AccessForm, access_form
 from compiler.emulate.memory.windows import SHARED_WINDOW, WINDOW_BITS
 from compiler.emulate.numeric import half
 from compiler.emulate.numeric.rounding import canonical
 from compiler.emulate.ptx.module import PtxInstruction, Sink, StateSpace
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Run, instruction
 
 Words = npt.NDArray[Any]

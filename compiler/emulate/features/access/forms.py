@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from compiler.emulate.binder import Binder, UnknownForm
-from compiler.emulate.ptx.module import Address, Operand, PtxInstruction, PtxSymbol, StateSpace, Vector
+from compiler.emulate.ptx.module import Address, Operand, PtxInstruction, PtxSymbol, StateSpace
 
 _SPACES = {
     "global": StateSpace.GLOBAL,
@@ -70,11 +70,6 @@ def type_bytes(kind: str) -> int:
 def element_dtype(kind: str) -> np.dtype[Any]:
     """How an element widens into a larger register: with its sign if it is signed, else with zeros."""
     return np.dtype(f"{'i' if kind.startswith('s') else 'u'}{type_bytes(kind)}")
-
-
-def elements(operand: Operand) -> tuple[Operand, ...]:
-    """The elements of a vector operand, or the single one."""
-    return operand.items if isinstance(operand, Vector) else (operand,)
 
 
 def _is_own_param(binder: Binder, place: Operand) -> bool:

@@ -6,8 +6,9 @@ import numpy as np
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, UnknownForm, wide_reader, wide_writer
-from compiler.emulate.features.access.forms import AccessForm, access_form, element_dtype, elements
+from compiler.emulate.features.access.forms import AccessForm, access_form, element_dtype
 from compiler.emulate.ptx.module import PtxInstruction
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Run, instruction
 
 

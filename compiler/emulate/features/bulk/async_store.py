@@ -12,7 +12,7 @@ import numpy as np
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, UnknownForm
-from compiler.emulate.features.access.forms import elements, type_bytes
+from compiler.emulate.features.access.forms import type_bytes
 from compiler.emulate.features.bulk.engine import BulkCopies, Bytes, Read
 from compiler.emulate.features.bulk.pieces import Pieces, pieces
 from compiler.emulate.features.bulk.reduction import Reduction, reduction
@@ -22,6 +22,7 @@ from compiler.emulate.launch import Completion
 from compiler.emulate.machine import Machine
 from compiler.emulate.memory.windows import CLUSTER_RANK_SHIFT, IN_BLOCK, LOW_32_BITS
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Run, instruction
 from compiler.emulate.report import FaultKind
 

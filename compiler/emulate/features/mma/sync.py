@@ -7,12 +7,12 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, UnknownForm
-from compiler.emulate.features.access.forms import elements
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.mma.fragments import columns_of_b, registers_of_d, rows_of_a, rows_of_d
 from compiler.emulate.features.warp.whole_warp import WholeWarp
 from compiler.emulate.numeric.products import ACCUMULATORS, ELEMENT_BITS, accumulated, factors
 from compiler.emulate.ptx.module import Operand, PtxInstruction
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.threads import WARP
 

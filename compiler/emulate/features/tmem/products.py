@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, UnknownForm
-from compiler.emulate.features.access.forms import elements
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.mma.matrices import (
     DEPTH,
@@ -34,6 +33,7 @@ from compiler.emulate.features.tmem.single_thread import are_allocated, block_la
 from compiler.emulate.numeric.products import ELEMENT_BITS
 from compiler.emulate.order.order import Access
 from compiler.emulate.ptx.module import Address, Immediate, PtxInstruction, Vector
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import WARP

@@ -7,7 +7,6 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, Reader, UnknownForm
-from compiler.emulate.features.access.forms import elements
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.tmem.allocation import expect_after_reads, expect_fenced
 from compiler.emulate.features.tmem.layout import (
@@ -25,6 +24,7 @@ from compiler.emulate.in_flight import InFlight
 from compiler.emulate.launch import Completion
 from compiler.emulate.order.order import Access, Actor
 from compiler.emulate.ptx.module import Immediate, Operand, PtxInstruction, Register
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Collective, Step, instruction
 from compiler.emulate.report import FaultKind
 from compiler.emulate.threads import WARP

@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import Binder, UnknownForm
-from compiler.emulate.features.access.forms import elements
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.warp.whole_warp import WholeWarp
 from compiler.emulate.ptx.module import PtxInstruction, StateSpace
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.threads import WARP
 

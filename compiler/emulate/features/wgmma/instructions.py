@@ -9,7 +9,6 @@ import numpy.typing as npt
 
 from compiler.emulate.active import Active
 from compiler.emulate.binder import WHOLE, Binder, Reader, UnknownForm
-from compiler.emulate.features.access.forms import elements
 from compiler.emulate.features.lanes.elementwise import spread
 from compiler.emulate.features.mma.fragments import rows_of_a, rows_of_d
 from compiler.emulate.features.mma.matrices import DEPTH, chunks_along_k, chunks_along_rows, warpgroup_matrix
@@ -21,6 +20,7 @@ from compiler.emulate.features.wgmma.warpgroup import WholeWarpgroup
 from compiler.emulate.numeric.products import ACCUMULATORS, ELEMENT_BITS
 from compiler.emulate.product_registers import ProductRegisters
 from compiler.emulate.ptx.module import Immediate, Operand, PtxInstruction, Register
+from compiler.emulate.ptx.operands import elements
 from compiler.emulate.registry import Step, instruction
 from compiler.emulate.report import FaultKind, Halt
 from compiler.emulate.threads import WARP

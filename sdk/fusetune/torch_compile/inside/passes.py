@@ -6,7 +6,7 @@ import contextlib
 import functools
 import hashlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from fusetune.torch_compile.inside.replacing import Replacement, replace
 from fusetune.torch_compile.lowering import Lowered, Sayable, eager_of, positions_of
 from fusetune.torch_compile.program import Boxed
 from fusetune.torch_compile.regions.operators import name_of
+from fusetune.torch_compile.regions.products import with_products
 from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.regions.units import UnitGraph
@@ -64,7 +65,7 @@ class Proposer:
 
     def regions(self, graph: fx.Graph, kind: Kind) -> tuple[UnitGraph, list[tuple[Region, PortableRegion | str]]]:
         """The regions in order, with a reason in words where no kernel can stand for one; behind one that torch's
-        library does along with a product that way of it."""
+        library does along with a product that way of it. Then those with products in them."""
         flow, found = propose(graph, self.sayable, least_bytes=self.least_bytes, writes=False)
         pairs: list[tuple[Region, PortableRegion | str]] = []
         for n, region in enumerate(found):
@@ -72,16 +73,18 @@ class Proposer:
             pairs.append((region, said))
             if isinstance(said, PortableRegion) and (whole := gelu_of_product(flow, region, said)) is not None:
                 pairs.append(whole)
+        for n, way in enumerate(with_products(flow, found, self.least_bytes), start=len(found)):
+            pairs.append((way.region, self._said(way.region, kind, n, way.covers)))
         return flow, pairs
 
-    def _said(self, region: Region, kind: Kind, number: int) -> PortableRegion | str:
+    def _said(self, region: Region, kind: Kind, number: int, covers: Sequence[int] = ()) -> PortableRegion | str:
         try:
             lowered = self.lower(region, eager_of(region, f"{kind}_{number}"))
             if lowered.converted.draws:
                 raise CannotConvert("the region", "it draws random numbers")
             reads = [n for n in positions_of(lowered) if n is not None]
             binding = lowered.converted.binding([region.inputs[n].meta["val"] for n in reads])
-            return portable(region, lowered, binding, kind, number)
+            return portable(region, lowered, binding, kind, number, covers)
         except FusetuneError as error:
             return str(error).split("\n")[0]
 
@@ -108,16 +111,27 @@ class Looking(CustomGraphPass):
         """None: nothing of it is kept."""
 
 
+Place = tuple[str, int, tuple[str, str]]
+"""A graph's kind, the number of a region in it, and the key of the kernel that it gets."""
+
+
 class Taking(CustomGraphPass):
-    """Gives regions to the kernels in `keys`, which are by fusion and binding. Another pass that Inductor has in this
-    place runs before it."""
+    """Gives the regions of `places` to the kernels in `keys`, which are by fusion and binding. Another pass that
+    Inductor has in this place runs before it."""
 
     kind: Kind = "inference"
 
     def __init__(
-        self, proposer: Proposer, keys: Mapping[tuple[str, str], str], before: Any = None, *, strict: bool = False
+        self,
+        proposer: Proposer,
+        keys: Mapping[tuple[str, str], str],
+        places: Collection[Place],
+        before: Any = None,
+        *,
+        strict: bool = False,
     ) -> None:
         self.proposer, self.keys, self.before, self.strict = proposer, dict(keys), before, strict
+        self.places = frozenset(places)
         self.taken: list[str] = []
 
     def __call__(self, graph: fx.Graph) -> None:
@@ -133,22 +147,22 @@ class Taking(CustomGraphPass):
 
     def _replace(self, graph: fx.Graph) -> None:
         flow, found = self.proposer.regions(graph, self.kind)
-        wanted: list[Replacement] = []
-        for region, said in found:
-            if not isinstance(said, PortableRegion) or said.key not in self.keys:
-                continue
-            if said.library and wanted and wanted[-1].portable.number == said.number:
-                wanted.pop()  # with its product it is faster still
-            wanted.append(Replacement(region, said, self.keys[said.key]))
+        wanted = [
+            Replacement(region, said, self.keys[said.key])
+            for region, said in found
+            if isinstance(said, PortableRegion) and (self.kind, said.number, said.key) in self.places
+        ]
         self.taken += [x.key for x in replace(flow, wanted)] if wanted else []
 
     def uuid(self) -> str | None:
-        """A hash of the kernels and of our own passes: another of either, and Inductor's cache has another graph."""
+        """A hash of the kernels, their places and our own passes: another of any, and Inductor's cache has another
+        graph."""
+        own = {**self.keys, ("places", ""): repr(sorted(self.places))}
         if self.before is None:
-            return uuid_of(self.keys)
+            return uuid_of(own)
         if not isinstance(self.before, CustomGraphPass) or not (other := self.before.uuid()):
             return None
-        return uuid_of({**self.keys, ("before", ""): repr(other)})
+        return uuid_of({**own, ("before", ""): repr(other)})
 
 
 def uuid_of(keys: Mapping[tuple[str, str], str]) -> str:

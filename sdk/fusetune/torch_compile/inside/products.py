@@ -52,7 +52,7 @@ def gelu_of_product(flow: UnitGraph, region: Region, said: PortableRegion) -> tu
         graph=said.graph, number=said.number, line=said.line or line_of(product), operators=whole.operators,
         moved_bytes=said.moved_bytes, fusion_json=said.fusion_json, binding_json=said.binding_json,
         program=written(whole), inputs=forms, reads=(0, 1, 2), places=(place,),
-        library=GELU_OF_PRODUCT, library_key=key,
+        library=GELU_OF_PRODUCT, library_key=key, covers=(said.number,),
     )  # fmt: skip
 
 

@@ -58,7 +58,8 @@ class ResultPlace(Wire):
 class PortableRegion(Wire):
     """`program` is Python: a method `forward` of the region's `inputs`, in order, that returns its outputs. `reads`:
     for each tensor of the fusion the input that it is; `places`: where the region's outputs are to be found.
-    `library`: what of torch does it in the place of a kernel, by `library_key`."""
+    `library`: what of torch does it in the place of a kernel, by `library_key`. `covers`: of one with products in it,
+    the numbers of the regions that it stands for."""
 
     graph: Kind
     number: int
@@ -73,6 +74,7 @@ class PortableRegion(Wire):
     places: Seq[ResultPlace]
     library: str = ""
     library_key: str = ""
+    covers: Seq[int] = ()
 
     @functools.cached_property
     def fusion(self) -> Fusion:
@@ -109,7 +111,9 @@ class PortableRegion(Wire):
         return outputs
 
 
-def portable(region: Region, lowered: Lowered, binding: Binding, kind: Kind, number: int) -> PortableRegion:
+def portable(
+    region: Region, lowered: Lowered, binding: Binding, kind: Kind, number: int, covers: Sequence[int] = ()
+) -> PortableRegion:
     """The region as text. Raises CannotConvert for one that no call inside Inductor can stand for."""
     converted = lowered.converted
     reads = positions_of(lowered)
@@ -137,7 +141,7 @@ def portable(region: Region, lowered: Lowered, binding: Binding, kind: Kind, num
         fusion_json=converted.fusion.to_json(), binding_json=binding.to_json(),
         program=written(region),
         inputs=tuple(tensor_form(x) for x in tensors), reads=tuple(n for n in reads if n is not None),
-        places=tuple(places),
+        places=tuple(places), covers=tuple(covers),
     )  # fmt: skip
 
 

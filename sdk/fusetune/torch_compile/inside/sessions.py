@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import fx
 
-from fusetune.torch_compile.choosing import is_capturing
+from fusetune.torch import is_capturing
 from fusetune.torch_compile.inside.compiling import Run, as_it_is
 from fusetune.torch_compile.inside.host import Host
 from fusetune.torch_compile.inside.sized import RegionInside, SizedGraph

@@ -20,6 +20,7 @@ from fusetune.torch_compile.inside.passes import Looking, Proposer, Taking, own_
 from fusetune.torch_compile.inside.products import LibraryKernel
 from fusetune.torch_compile.inside.regions import PortableRegion
 from fusetune.torch_compile.inside.traced import TracedGraph, fakes_of
+from fusetune.torch_compile.inside.ways import best_ways, tell_the_others
 from fusetune.torch_compile.options import CompileOptions
 from fusetune.torch_compile.requesting import Asking
 from fusetune.torch_ops import hold
@@ -182,10 +183,18 @@ class SizedGraph:
             self._swap()
         return taken
 
+    def _ways(self) -> list[PortableRegion]:
+        """The regions whose kernels should run."""
+        is_free = self.options.swap == "step"
+
+        def may_run(key: Key) -> bool:
+            return self.choices[key].is_faster and (is_free or key in self.agreed)
+
+        return best_ways(self.regions or (), self.choices, may_run, by_time=is_free)
+
     def _wanted(self) -> frozenset[Key]:
         """The kernels that should run."""
-        is_free = self.options.swap == "step"
-        return frozenset(k for k, choice in self.choices.items() if choice.is_faster and (is_free or k in self.agreed))
+        return frozenset(x.key for x in self._ways())
 
     def _running(self) -> frozenset[Key]:
         return frozenset() if self.version is None else self.version.keys
@@ -201,6 +210,8 @@ class SizedGraph:
         wanted = self._wanted()
         is_waiting = any(self._is_open(choice) for choice in self.choices.values())
         if self._next is not None or wanted == self._running() or wanted in self._given_up:
+            if wanted == self._running() and self.options.swap == "step":
+                tell_the_others(self.choices.values())
             self._keep()
             return self._next is None and not is_waiting and self.options.swap == "step"
         patience = max(PATIENCE_S, PATIENCE * self._took_s)
@@ -218,6 +229,7 @@ class SizedGraph:
     def _take_choices(self, keys: frozenset[Key]) -> None:
         for key in keys:
             self.choices[key].take()
+        tell_the_others(self.choices.values())
 
     def _look(self) -> None:
         self._has_looked = True
@@ -292,7 +304,8 @@ class SizedGraph:
 
     def _taking(self, wanted: frozenset[Key]) -> Taking:
         keys = {key: hold(self.choices[key].kernel, self._instead(key)) for key in sorted(wanted)}
-        return Taking(self.proposer, keys, earlier_pass(self.patches), strict=self.options.strict)
+        places = [(x.graph, x.number, x.key) for x in self._ways() if x.key in keys]
+        return Taking(self.proposer, keys, places, earlier_pass(self.patches), strict=self.options.strict)
 
     def _instead(self, key: Key) -> Instead:
         choice = self.choices[key]

@@ -38,7 +38,7 @@ OF_THE_SUITE = (
 )
 SHARE = {name: SUITE[name] for name in OF_THE_SUITE} | {
     "column_sum": column_sum((512, 8192), "bf16"),
-    "product": product(16, 128, 1024),
+    "product": product(16, 32, 1024),
 }
 """Fusions proven in the ordinary run: every scheduler, and every kind of shape but odd pitches, which the tests of the
 schedulers run. The suite's column sum folds so much that it takes as long as all others, as do its products."""
