@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from benchmarks.models.catalogue import MODELS, Setting, seed
 from fusetune.errors import FusetuneWarning, InvalidRequest
