@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from benchmarks.models.catalogue import MODELS, Setting, seed
 from fusetune.errors import FusetuneWarning, InvalidRequest
@@ -210,3 +211,29 @@ def test_stances_work() -> None:
         run(X[:4], Y[:4])
     with torch.compiler.set_stance("force_eager"):
         torch.testing.assert_close(run(X[:4], Y[:4]), scaled(X[:4], Y[:4]))
+
+
+@pytest.mark.parametrize("is_inside", [False, True], ids=["around-the-call", "inside-the-function"])
+def test_autocast_is_in_the_graph(is_inside: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(16, 32), nn.SiLU(), nn.Softmax(-1), nn.Linear(32, 8))
+
+    def within(x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            found: torch.Tensor = module(x)
+        return found.float() * 2
+
+    ours = backend()
+    run: Any = torch.compile(within if is_inside else module, backend=ours, options={**WHOLE, "engine": "eager"})
+    x = torch.randn(6, 16)
+    for _ in range(4):
+        results: list[list[Any]] = []
+        for call in (run, within if is_inside else module):
+            module.zero_grad()
+            with torch.autocast("cpu", torch.bfloat16, enabled=not is_inside):
+                out = call(x)
+            out.float().square().mean().backward()
+            results.append([out.detach(), *(p.grad for p in module.parameters())])
+        torch.testing.assert_close(*results, rtol=2e-2, atol=1e-2)
+    assert results[0][0].dtype is (torch.float32 if is_inside else torch.bfloat16)
+    assert taken(ours) > 0
