@@ -121,7 +121,7 @@ class OpKind(StrEnum):
             reference=lambda xp, x, y: x / y,
             ends=ends.quotients,
             approx=QUOTIENT,
-            cost=FunctionCost(10, 2),
+            cost=FunctionCost(15, 2),
             zero=Zero.TOLD,
         ),
     )
@@ -202,7 +202,7 @@ class OpKind(StrEnum):
         function(
             lambda xp, x: xp.log(x),
             ends.rising,
-            FunctionCost(16, 2),
+            FunctionCost(25, 2),
             exact=library(2 * ULP),
             approx=MathForm(
                 ErrorBound(8 * ULP, absolute=2.0**-20),
@@ -303,7 +303,7 @@ class OpKind(StrEnum):
         function(
             lambda xp, x: 1.0 / (1.0 + xp.exp(-x)),
             ends.rising,
-            FunctionCost(18, 4, special=2),
+            FunctionCost(24, 4, special=2),
             exact=library(6 * ULP, LEAST_NORMAL, "as exp, a sum and a quotient; 0 where exp(-x) is infinite"),
             approx=MathForm(
                 ErrorBound(8 * ULP, argument=LOG2_E, absolute=LEAST_NORMAL), "as exp; rcp.approx.ftz.f32: 1 ulp"
@@ -318,7 +318,7 @@ class OpKind(StrEnum):
         function(
             exact_gelu,
             ends.lowest_at(-0.7524614220710162, -0.17004075),
-            FunctionCost(30, 7, special=2),
+            FunctionCost(28, 7, special=2),
             exact=MathForm(
                 ErrorBound(2.0**-15, absolute=LEAST_NORMAL, of_operand=LEAST_NORMAL),
                 "as silu; the exponential's argument is a polynomial of four roundings, up to 88.8 where the result is"
@@ -358,7 +358,7 @@ class OpKind(StrEnum):
         function(
             lambda xp, x: x / (1.0 + xp.exp(-x)),
             ends.lowest_at(-1.2784645427610738, -0.2784645427610738),
-            FunctionCost(19, 5, special=2),
+            FunctionCost(24, 5, special=2),
             exact=MathForm(ErrorBound(6 * ULP, absolute=LEAST_NORMAL, of_operand=LEAST_NORMAL), "as sigmoid, times x"),
             approx=MathForm(
                 ErrorBound(10 * ULP, argument=LOG2_E, absolute=LEAST_NORMAL, of_operand=LEAST_NORMAL),
@@ -374,7 +374,7 @@ class OpKind(StrEnum):
         function(
             lambda xp, x: xp.sqrt(x),
             ends.rising,
-            FunctionCost(8, 1),
+            FunctionCost(14, 1),
             approx=MathForm(ErrorBound(2 * ULP), "sqrt.approx.f32: relative error 2^-23"),
             is_of_positive=True,
         ),
@@ -397,7 +397,7 @@ class OpKind(StrEnum):
         function(
             lambda xp, x: 1.0 / x,
             ends.reciprocals,
-            FunctionCost(8, 1),
+            FunctionCost(14, 1),
             approx=MathForm(ErrorBound(2 * ULP, absolute=LEAST), "rcp.approx.f32: 1 ulp"),
             zero=Zero.TOLD,
         ),

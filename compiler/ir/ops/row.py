@@ -91,9 +91,10 @@ class FunctionCost:
     """Rough instructions of one element of a function that takes a special-function unit, which is a quarter of an
     instruction's rate or less (CUDA guide, arithmetic instructions).
 
-    exact: range reduction, polynomial, fix-ups; an estimate, which orders functions and grades and does not time them.
-    approximate: the same of approximate instructions, counted in the machine code of sm_90a. special: operations of the
-    unit, but for the coarse form, which takes one.
+    exact: range reduction, polynomial, fix-ups, the branch to what is rare; of quotients, roots, exp, log, sigmoid,
+    silu and gelu counted in the machine code of sm_90a, else an estimate, which orders functions and does not time
+    them. approximate: the same of approximate instructions, counted there. special: operations of the unit, but for
+    the coarse form, which takes one.
     """
 
     exact: float
