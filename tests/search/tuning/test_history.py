@@ -142,3 +142,19 @@ def test_folders_of_results_are_a_history(tmp_path: Path) -> None:
     (tmp_path / "other" / "results.json").write_text("[]")
     found = {one.name: (one.kin, one.apart) for one in PastFolders(tmp_path).alike(ROWS, H100)}
     assert found == {"wide": (Kin.SIZES, (1.0, 0)), "there": (Kin.CARD, (1.0, 1)), "half": (Kin.STRUCTURE, (0.0, 0))}
+
+
+def test_in_a_large_space_a_point_that_is_near_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking for the nearest of hundreds of millions takes longer than a search."""
+    knobs = tuple(Knob(f"k{n}", tuple(range(32))) for n in range(6))
+    rule = Constraint("sum", ("k0", "k1"), lambda a, b: a + b < 20, "too large together")
+    monkeypatch.setattr(Space, "nearest_legal", None)
+    wanted: dict[str, KnobValue] = {"k0": 25, "k1": 7, "k2": 3, "k3": 30, "k4": 0, "k5": 9}
+    space = Space("large", knobs, (rule,))
+    found = nearest_of(space, wanted)
+    assert found is not None
+    assert space.is_legal(found)
+    assert {name: found[name] for name in ("k2", "k3", "k4", "k5")} == {"k2": 3, "k3": 30, "k4": 0, "k5": 9}
+    assert abs(found["k0"] - 25) + abs(found["k1"] - 7) <= 16  # type: ignore[operator]  # numbers; 13 is the least
+    empty = Space("none", knobs, (Constraint("none", ("k0",), lambda a: a < 0, "nothing"),))
+    assert nearest_of(empty, wanted) is None
