@@ -3,19 +3,18 @@ from __future__ import annotations
 import copy
 import importlib.metadata
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from benchmarks.models.catalogue import MODELS, Setting, seed
 from fusetune.errors import FusetuneWarning, InvalidRequest
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.reporting import report_of
 from tests.sdk.torch_compile.reference_kernels import BrokenKernels, FakeKernels, FixedClock
+from tests.sdk.torch_compile.stepping import EqualLayers, a_step
 
 CPU = torch.device("cpu")
 WHOLE: dict[str, Any] = {"least_bytes": 0, "strict": True, "rng": "eager"}
@@ -36,17 +35,6 @@ def backend(source: Any = None, clock: FixedClock | None = None) -> CompileBacke
 def taken(backend: CompileBackend) -> int:
     calls = [x.call for x in backend.proposed if x.call is not None]
     return sum(any(c.is_taken for c in call.choices.values()) for call in calls)
-
-
-def a_step(run: Callable[..., Any], module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
-    """One forward and one backward: the result and all gradients."""
-    torch.manual_seed(1)
-    module.zero_grad()
-    given = [x.clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
-    out = run(*given)
-    out.float().square().mean().backward()
-    found = [out.detach(), *(x.grad for x in given), *(p.grad for p in module.parameters())]
-    return [x for x in found if x is not None]
 
 
 ORDINARY = {("llama", "bf16"), ("dit", "f32"), ("unet", "f32"), ("resnet", "f32")}
@@ -148,20 +136,10 @@ def test_sizes_may_change_between_calls() -> None:
 
 
 def test_equal_layers_are_asked_for_once_and_weigh_more() -> None:
-    class Layers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.products = nn.ModuleList(nn.Linear(32, 32, bias=False) for _ in range(3))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            for product in self.products:
-                x = torch.relu(product(x)) * 2
-            return x
-
     source = FakeKernels(ready_after=100)
     ours = backend(source)
     with torch.no_grad():
-        torch.compile(Layers(), backend=ours, options=WHOLE)(X)
+        torch.compile(EqualLayers(), backend=ours, options=WHOLE)(X)
     assert len(ours.proposed) == 3
     assert len(source.asked) == 1
     assert source.asked[0][1] == 3 * ours.proposed[0].region.moved_bytes

@@ -7,7 +7,7 @@ import random
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -38,16 +38,6 @@ def transport(service: World) -> httpx2.MockTransport:
 
 def client_of(service: World, key: str | None = None) -> Client:
     return Client("http://127.0.0.1:8765", key, store=None, transport=transport(service))
-
-
-@pytest.fixture
-def sites(tmp_path: Path) -> Iterator[list[World]]:
-    with ExitStack() as stack:
-        found = []
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            found.append(stack.enter_context(world(tmp_path / name)))
-        yield found
 
 
 def test_a_pack_is_carried_from_one_service_to_another(sites: list[World], tmp_path: Path) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from tests.service.api.test_deleting import looked_up
 from tests.service.api.test_malformed import check
 from tests.service.api.test_packs import proven, rewritten, send
 from tests.service.api.test_tunings import opened
-from tests.service.api.world import REQUEST, World, changed, world
+from tests.service.api.world import REQUEST, World, changed
 
 BODY = {**REQUEST, "card": "H200", "budget_s": 7}
 TRIALS: list[dict[str, Any]] = [
@@ -38,16 +37,6 @@ TRIALS: list[dict[str, Any]] = [
      "violations": [{"rule": "r", "where": "T1", "found": 16, "limit": 8, "fix": "Less.", "message": "Less."}]},
     {"number": 5, "state": "duplicate", "scheduler": "flat", "point": {"vector": 1}, "duplicate_of": 0},
 ]  # fmt: skip
-
-
-@pytest.fixture
-def sites(tmp_path: Path) -> Iterator[list[World]]:
-    with ExitStack() as stack:
-        found = []
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            found.append(stack.enter_context(world(tmp_path / name)))
-        yield found
 
 
 def searched(service: World, **facts: Any) -> tuple[str, KernelRow]:

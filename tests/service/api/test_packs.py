@@ -6,8 +6,6 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +25,11 @@ from service.db import kernels, signatures
 from service.db.models import AuditRow, FusionRow, KernelRow
 from tests.service.api.test_deleting import looked_up
 from tests.service.api.test_malformed import check
-from tests.service.api.world import World, artifact_document, world
+from tests.service.api.world import World, artifact_document
 
 PROOF = Verification(
     device="NVIDIA H200", input_sets=("random",), max_error=0, tolerance=0, deterministic=True, verifier=VERIFIER
 )
-
-
-@pytest.fixture
-def sites(tmp_path: Path) -> Iterator[list[World]]:
-    with ExitStack() as stack:
-        found = []
-        for name in ("one", "other"):
-            (tmp_path / name).mkdir()
-            found.append(stack.enter_context(world(tmp_path / name)))
-        yield found
 
 
 def proven(service: World, source: str = "// kernel", median_us: float = 10.0) -> KernelRow:

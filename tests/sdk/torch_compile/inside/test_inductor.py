@@ -45,7 +45,8 @@ def in_a_process(name: str, notes: str) -> None:
     from benchmarks.models.catalogue import MODELS, Setting, seed
     from fusetune.torch_compile import CompileBackend
     from fusetune.torch_compile.inside.notes import Notes
-    from tests.sdk.torch_compile.inside.test_sessions import INSIDE, a_step, graph_of
+    from tests.sdk.torch_compile.inside.test_sessions import INSIDE, graph_of
+from tests.sdk.torch_compile.stepping import a_step
     from tests.sdk.torch_compile.reference_kernels import FakeKernels, FixedClock
 
     seed()

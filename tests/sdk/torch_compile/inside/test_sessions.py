@@ -22,6 +22,7 @@ from fusetune.torch_compile.reporting import report_of
 from fusetune.wire import fingerprint
 from tests.sdk.torch_compile.inside.interpreted import interpreted
 from tests.sdk.torch_compile.reference_kernels import BrokenKernels, FakeKernels, FixedClock, OneKernel, RunningClock
+from tests.sdk.torch_compile.stepping import EqualLayers, a_step
 
 INSIDE: dict[str, Any] = {"engine": "inductor", "least_bytes": 0, "strict": True}
 
@@ -71,16 +72,6 @@ def settled(ours: CompileBackend, step: Callable[[], Any], most: int = 60) -> An
 
 def calls(source: FakeKernels) -> int:
     return sum(kernel.calls for kernel in source.kernels.values())
-
-
-def a_step(run: Callable[..., Any], module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
-    torch.manual_seed(1)
-    module.zero_grad()
-    given = [x.clone().requires_grad_() if x.is_floating_point() else x for x in inputs]
-    out = run(*given)
-    out.float().square().mean().backward()
-    found = [out.detach(), *(x.grad for x in given), *(p.grad for p in module.parameters())]
-    return [x for x in found if x is not None]
 
 
 @pytest.mark.parametrize(
@@ -347,19 +338,9 @@ def test_without_a_card_inductor_runs_and_says_so_once() -> None:
 
 
 def test_the_same_regions_cost_one_timing() -> None:
-    class Layers(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.products = nn.ModuleList(nn.Linear(32, 32, bias=False) for _ in range(3))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            for product in self.products:
-                x = torch.relu(product(x)) * 2
-            return x
-
     source, clock = FakeKernels(), FixedClock()
     ours = backend(source, clock)
-    run = compiled(Layers(), ours)
+    run = compiled(EqualLayers(), ours)
     with torch.no_grad():
         settled(ours, lambda: run(X))
     assert (len(graph_of(ours).reported), len(clock.compared), len(source.kernels)) == (3, 1, 1)
