@@ -8,7 +8,8 @@ from math import log2
 from search.space.knobs import KnobValue
 
 FEATURES = 1
-"""Rises when what is read changes: what was fitted to other features is not used."""
+"""Rises when what is read changes, or the terms of a prediction mean something else: what was fitted to other features
+is not used."""
 
 _SHARE = "share of "
 
