@@ -146,7 +146,7 @@ def pool() -> Iterator[CompilePool]:
 
 WHOLE = {
     "squares": behind(72, 128, 72, SQUARES, "s"),
-    "columns": behind(128, 72, 72, [folded("sum", 0)], "s"),
+    "columns": behind(128, 72, 72, [folded("amax", 0)], "s"),
     "behind a bias": behind(65, 128, 64, [*biased(128, 65), folded("amax", 1, of="a")], "s"),
     "narrow": behind(64, 16, 64, [folded("amin", 1)], "s"),
     "not stored": behind(64, 128, 64, [*biased(128, 64), folded("amax", 1, of="a")], "s", stored=False),
@@ -161,6 +161,10 @@ def test_folds_are_right_in_the_emulator(name: str, pool: CompilePool) -> None:
     made = generate(one.trace(fusion, point), CARD.arch)
     built = artifact(made, pool.submit(made.source, CARD.arch.name).result())
     assert run_set(fusion, built, parse(built.ptx), RANDOM, ORDERS[-2:], races=True).fault == "", point
+
+
+EXACT = tuple(name for name in WHOLE if name != "squares")
+"""Folds that round nothing: to the last bit."""
 
 
 def traces(seed: int, names: Sequence[str]) -> Iterator[tuple[str, ScheduleTrace]]:
@@ -180,7 +184,7 @@ def test_folds_give_the_same_integers_without_instructions(pool: CompilePool) ->
 
 def with_one_step_changed(seed: int, count: int, pool: CompilePool) -> None:
     random = Random(seed)
-    for name, trace in traces(seed, random.choices(list(WHOLE), k=count)):
+    for name, trace in traces(seed, random.choices(EXACT, k=count)):
         what, other = changed(trace, random)
         found = outcome(other, pool, CARD.arch)
         assert found in ("right", "refused"), f"{name}\n{what}\n{found}"
