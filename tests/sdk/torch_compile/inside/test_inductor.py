@@ -46,8 +46,8 @@ def in_a_process(name: str, notes: str) -> None:
     from fusetune.torch_compile import CompileBackend
     from fusetune.torch_compile.inside.notes import Notes
     from tests.sdk.torch_compile.inside.test_sessions import INSIDE, graph_of
-from tests.sdk.torch_compile.stepping import a_step
     from tests.sdk.torch_compile.reference_kernels import FakeKernels, FixedClock
+    from tests.sdk.torch_compile.stepping import a_step
 
     seed()
     module, inputs = MODELS[name].make(Setting(torch.device("cpu"), torch.float32, is_small=True))
