@@ -6,8 +6,8 @@
 SETUP ?= 1
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null && { echo "$$p"; break; }; done)
-# Test processes: one more than cores, for tests that wait, and at most 8; JOBS=0 runs in one without pytest-xdist.
-JOBS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
+# Test processes: one a core, at most 8; JOBS=0 runs in one process without pytest-xdist.
+JOBS ?= auto
 # Further arguments of pytest: make test ARGS="-k swizzle"
 ARGS ?=
 
