@@ -111,8 +111,11 @@ class CardRanker:
         """Into a file, whole or not at all, whoever else writes it. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}.new")
-        part.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-        part.replace(path)
+        try:
+            part.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> CardRanker:

@@ -110,6 +110,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["H200.json"]
 
 
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "H200.json").mkdir()
+    with pytest.raises(OSError, match=r"H200\.json"):
+        RANKER.write(tmp_path / "H200.json")
+    assert [one.name for one in tmp_path.iterdir()] == ["H200.json"]
+
+
 def test_who_writes_beside_another_process_does_not_touch_its_part(tmp_path: Path) -> None:
     """Workers with one data folder and cards of one model write the same file."""
     path = tmp_path / "H200.json"
