@@ -45,7 +45,7 @@ class StatusLine:
 def told_to(progress: Progress | bool | None) -> Iterator[Progress | None]:
     """Who is told every state of a tuning: `progress` itself, or for True a line, which ends with what is done here."""
     if progress is not True:
-        yield progress or None
+        yield progress if callable(progress) else None
         return
     line = StatusLine()
     try:

@@ -37,6 +37,8 @@ def fit_ranker(
     ] = None,
 ) -> None:
     """Fit a ranker to measured kernels of one card. Exits with 2 where nothing can be learnt of them."""
+    if out.is_dir():
+        raise UsageFault(f"--out {out} is a folder. Name the file to write, such as {out / 'ranker.json'}.")
     found = list(_read(paths))
     measured = [one for one in found if one.is_measured]
     if len(measured) < len(found):
@@ -114,7 +116,8 @@ def _read(paths: Sequence[Path]) -> Iterator[TimedFusion]:
         if not path.is_dir():
             yield read_timed(path)
             continue
-        files = [one for one in sorted(path.rglob("*")) if one.name == _JOURNALS or one.name.endswith(_SUFFIXES)]
+        named = [one for one in sorted(path.rglob("*")) if one.name == _JOURNALS or one.name.endswith(_SUFFIXES)]
+        files = [one for one in named if one.is_file()]
         if not files:
             raise UsageFault(f"{path} has no {_JOURNALS} and no *{_SUFFIXES[0]} in it or below.")
         for file in files:

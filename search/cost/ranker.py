@@ -10,6 +10,7 @@ the fusion takes. It holds for one card and one generator. For any other it is n
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, isfinite
@@ -107,11 +108,14 @@ class CardRanker:
         return {"format": FORMAT, **asdict(self)}
 
     def write(self, path: Path) -> None:
-        """Into a file, whole or not at all."""
+        """Into a file, whole or not at all, whoever else writes it. Raises OSError."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.new")
-        beside.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
-        beside.replace(path)
+        part = path.with_name(f".{path.name}.{os.getpid()}.new")
+        try:
+            part.write_text(json.dumps(self.to_json(), indent=1) + "\n", encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> CardRanker:
@@ -126,7 +130,7 @@ class CardRanker:
             }
             held_out = HeldOut(_number(data["held_out"]["model"]), _number(data["held_out"]["ranker"]))
             plain = {name: kind(data[name]) for name, kind in _PLAIN.items()}
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise RankerError(path, f"damaged ({type(error).__name__}: {error}).") from None
         return cls(learnt=learnt, held_out=held_out, **plain)
 

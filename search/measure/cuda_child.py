@@ -95,7 +95,8 @@ class CudaBackend:
         self._load_torch()
         self._drop_kernels(keep=0)
         self._best.forget()
-        self._bench = self._sets = None
+        self._fusion = self._bench = self._sets = None  # what is next may not fit: then nothing is open
+        self._makes_ahead = False
         self._torch.cuda.empty_cache()
         begun = time.monotonic()
         self._bench = CheckBench(fusion, self._arrays)

@@ -65,7 +65,10 @@ def starts(
 ) -> list[tuple[Past, Candidate]]:
     """Up to so many distinct legal candidates, those of the nearest kin and sizes first, each with what it is of."""
     found: dict[Candidate, Past] = {}
+    nearest: dict[Candidate, Past] = {}  # looking for a legal point takes milliseconds, and many sizes share theirs
     for past in sorted(pasts, key=lambda one: (one.kin, one.apart)):
+        nearest.setdefault(past.candidate, past)
+    for past in nearest.values():
         if len(found) == at_most:
             break
         space = spaces.get(past.candidate.scheduler)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fusetune.wire import t4
-from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.candidate import Candidate, checked
 from search.tuning.journal import FORMAT
 from search.tuning.trial import Trial, TrialState
 
@@ -69,7 +69,10 @@ def read_timed(path: Path) -> TimedFusion:
         if FORMAT in first[:100]:
             return _of_journal(json.loads(first), text.splitlines()[1:])
         return _of_t4(json.loads(text))
-    except (KeyError, TypeError, ValueError, EOFError, RecursionError, zlib.error, gzip.BadGzipFile) as error:
+    except (
+        ArithmeticError, AttributeError, KeyError, TypeError, ValueError, EOFError, RecursionError, zlib.error,
+        gzip.BadGzipFile,
+    ) as error:  # fmt: skip
         why = str(error) or type(error).__name__
         raise TimedError(path, f"no journal and no table with predicted terms ({why}).") from None
 
@@ -84,9 +87,10 @@ def _of_journal(header: Mapping[str, str], lines: Sequence[str]) -> TimedFusion:
                 raise
             continue  # the last line was cut off
         trials[trial.number] = trial
-    card = header["card"].partition(",")[0]  # its figures follow its name
+    card = checked(header, "card", str).partition(",")[0]  # its figures follow its name
     fusion = f"{header['fingerprint']} {header['binding']}"
-    return TimedFusion(fusion, card, header["generator"], list(timed_of(trials.values())), card != "fake")
+    timed = [_numbers(one) for one in timed_of(trials.values())]
+    return TimedFusion(fusion, card, checked(header, "generator", str), timed, card != "fake")
 
 
 def _of_t4(document: Any) -> TimedFusion:
@@ -107,7 +111,16 @@ def _of_t4(document: Any) -> TimedFusion:
         candidate = Candidate.of(str(knobs.pop(t4.SCHEDULER)), knobs)
         trials.append(TimedTrial(candidate, predicted_us, own, result.us, _us(again[n])))
     fusion = f"{told['fingerprint']} {told['binding']}"
-    return TimedFusion(fusion, told["card"], told["generator"], trials, told.get("evidence") != "invented")
+    card, generator = checked(told, "card", str), checked(told, "generator", str)
+    return TimedFusion(fusion, card, generator, trials, told.get("evidence") != "invented")
+
+
+def _numbers(trial: TimedTrial) -> TimedTrial:
+    """The trial itself. Raises ValueError where a time or a term is no number."""
+    for value in (trial.predicted_us, trial.measured_us, *trial.terms.values()):
+        if _us(value) is None:
+            raise ValueError("found null for microseconds, expected a number from 0")
+    return trial
 
 
 def _us(value: object) -> float | None:

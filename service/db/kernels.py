@@ -6,6 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from sqlalchemy.types import TypeEngine
 
 from fusetune.wire.artifact import VERIFIER, is_proven_today
 from service.db import trials
-from service.db.models import ArtifactRow, BaselineRow, BindingRow, DeletedKernelRow, KernelRow, TuningRow
+from service.db.models import ArtifactRow, BaselineRow, BindingRow, DeletedKernelRow, FusionRow, KernelRow, TuningRow
 from service.db.once import find_or_add
 from service.db.pages import Page, after, cursor_of
 from service.db.types import now
@@ -246,10 +247,31 @@ def _measured(session: Session, key: Key, at_most: int, *which: ColumnElement[bo
     return session.scalars(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
 
 
-def without_kin(session: Session, at_most: int) -> Sequence[KernelRow]:
-    """The newest of the kernels that answer of which it is not known what they are of kin with."""
-    query = select(KernelRow).where(KernelRow.alike.is_(None), KernelRow.superseded_at.is_(None))
-    return session.scalars(query.order_by(KernelRow.created_at.desc(), KernelRow.id).limit(at_most)).all()
+@dataclass(frozen=True, slots=True)
+class WithoutKin:
+    """A kernel of which it is not known what it is of kin with: its fingerprint and binding, and their documents."""
+
+    id: str
+    key: tuple[str, str]
+    fusion: dict[str, Any]
+    bound: dict[str, Any]
+
+
+def without_kin(session: Session, at_most: int) -> list[WithoutKin]:
+    """The newest of these that answer."""
+    of_binding = and_(BindingRow.fingerprint == KernelRow.fingerprint, BindingRow.hash == KernelRow.binding)
+    query = (
+        select(KernelRow.id, KernelRow.fingerprint, KernelRow.binding, FusionRow.document, BindingRow.document)
+        .join(FusionRow, FusionRow.fingerprint == KernelRow.fingerprint)
+        .join(BindingRow, of_binding)
+        .where(KernelRow.alike.is_(None), KernelRow.superseded_at.is_(None))
+        .order_by(KernelRow.created_at.desc(), KernelRow.id)
+        .limit(at_most)
+    )
+    return [
+        WithoutKin(id, (fingerprint, binding), fusion, bound)
+        for id, fingerprint, binding, fusion, bound in session.execute(query)
+    ]
 
 
 def set_kin(session: Session, id: str, kin: Mapping[str, Any]) -> None:

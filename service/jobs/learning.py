@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from compiler.arch import Card
 from compiler.generator import GENERATOR
 from search.cost.ranker import CardRanker, RankerError
+from search.cost.ranker_features import FEATURES
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.fitting import TooLittle, fit
 from search.tuning.timed import TimedFusion, TimedTrial
@@ -112,5 +113,6 @@ class CardLearning:
             return None
         if (why := found.why_not(self._card.name)) is not None:
             log.info("what was learnt of the %s before is not used: %s", self._card.name, why)
-        self._seen = found.trials if found.generator == GENERATOR else 0
+        is_of_today = found.generator == GENERATOR and found.features == FEATURES
+        self._seen = found.trials if is_of_today else 0
         return found

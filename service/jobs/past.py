@@ -20,9 +20,9 @@ from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.problems import InvalidDocument
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.history import Kin, Past, apart, same_at_other_sizes, sizes_of, structure_of
-from service.db import fusions, kernels
+from service.db import kernels
 from service.db.engine import Database
-from service.db.kernels import Key
+from service.db.kernels import Key, WithoutKin
 from service.db.models import KernelRow
 
 log = logging.getLogger(__name__)
@@ -64,29 +64,26 @@ def fill_kin(db: Database, at_most: int) -> int:
     """Works out what up to so many of the newest kernels are of kin with, where that is not known; returns how many.
     Those of fusions that this version does not take are of kin with none."""
     with db.read() as session:
-        waiting = [(row.id, row.fingerprint, row.binding) for row in kernels.without_kin(session, at_most)]
-        documents = {
-            (fingerprint, binding): (
-                fusions.get(session, fingerprint),
-                fusions.get_binding(session, fingerprint, binding),
-            )
-            for _, fingerprint, binding in waiting
-        }
+        waiting = kernels.without_kin(session, at_most)
     if not waiting:
         return 0
-    known = {}
-    for key, (fusion, bound) in documents.items():
-        assert fusion is not None, "kernels have foreign keys"
-        assert bound is not None
-        try:
-            known[key] = kin_of(bind(parse_fusion(fusion.document), parse_binding(bound.document)))
-        except (InvalidFusion, InvalidDocument, Unsupported) as error:
-            log.info("fusion %s is of kin with none: %s", key[0], error)
-            known[key] = {"alike": "", "structure": "", "sizes": []}
+    documents = {one.key: one for one in waiting}
+    known = {key: _kin_of_stored(one) for key, one in documents.items()}
     with db.write() as session:
-        for id, fingerprint, binding in waiting:
-            kernels.set_kin(session, id, known[fingerprint, binding])
+        for one in waiting:
+            kernels.set_kin(session, one.id, known[one.key])
     return len(waiting)
+
+
+def _kin_of_stored(stored: WithoutKin) -> dict[str, Any]:
+    """The columns of a kernel of an earlier version. Whatever its fusion breaks must not stop who asks, each time."""
+    try:
+        return kin_of(bind(parse_fusion(stored.fusion), parse_binding(stored.bound)))
+    except (InvalidFusion, InvalidDocument, Unsupported) as error:
+        log.info("fusion %s is of kin with none: %s", stored.key[0], error)
+    except Exception:
+        log.exception("what fusion %s is of kin with cannot be worked out", stored.key[0])
+    return {"alike": "", "structure": "", "sizes": []}
 
 
 def _past(row: KernelRow, kin: Kin, fusion: Fusion) -> Past:

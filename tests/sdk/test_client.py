@@ -284,6 +284,16 @@ def test_the_environment_gives_defaults(service: FakeService, monkeypatch: pytes
     assert [request.url.host for request in service.seen] == ["from.env", "other.test"]
 
 
+def test_progress_may_be_told_to_what_is_empty_at_first(client: Client, service: FakeService) -> None:
+    class Collected(list[TuningView]):
+        __call__ = list.append
+
+    seen = Collected()
+    tuned(client, progress=seen)
+    assert [view.state for view in seen[-1:]] == ["done"]
+    assert service.seen
+
+
 def test_progress_is_a_line_a_change_where_there_is_no_terminal(
     client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -54,6 +54,8 @@ def test_a_ranker_is_fitted_and_shown(run: Run) -> None:
     for one in several():
         put(Path("tables") / f"{one.fusion}.t4.json", one)
     Path("tables/journal.jsonl").write_text("nothing")
+    Path("tables/folder.t4.json").mkdir()
+    Path("tables/gone.t4.json").symlink_to("nowhere")
     done = run("rank", "fit", "tables", "--out", "ranker.json")
     assert done.exit_code == 0, done.output
     assert "journal.jsonl: no journal" in done.stderr
@@ -93,6 +95,7 @@ def test_files_of_which_nothing_can_be_learnt(
     [
         pytest.param(("rank", "fit", "none", "--out", "r.json"), "none does not exist", id="no-file"),
         pytest.param(("rank", "fit", ".", "--out", "r.json"), "has no journal.jsonl", id="an-empty-folder"),
+        pytest.param(("rank", "fit", ".", "--out", "."), "--out . is a folder", id="a-folder-to-write"),
         pytest.param(("rank", "show", "r.json"), "r.json is no file", id="nothing-to-show"),
         pytest.param(("tune", "f.json", "--ranker", "r.json"), "--ranker: r.json is no file", id="no-ranker"),
     ],

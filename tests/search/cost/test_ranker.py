@@ -110,6 +110,30 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["H200.json"]
 
 
+def test_what_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "H200.json").mkdir()
+    with pytest.raises(OSError, match=r"H200\.json"):
+        RANKER.write(tmp_path / "H200.json")
+    assert [one.name for one in tmp_path.iterdir()] == ["H200.json"]
+
+
+def test_who_writes_beside_another_process_does_not_touch_its_part(tmp_path: Path) -> None:
+    """Workers with one data folder and cards of one model write the same file."""
+    path = tmp_path / "H200.json"
+    written = list[str]()
+
+    def replace_into(part: Path, target: Path) -> Path:
+        written.append(part.name)
+        return Path(part.rename(target))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", replace_into)
+        RANKER.write(path)
+        patch.setattr("os.getpid", lambda: -1)
+        RANKER.write(path)
+    assert len(set(written)) == 2
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -119,6 +143,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         pytest.param({"learnt": {"threads": {"centre": 1.0, "weight": float("nan")}}}, id="no-number"),
         pytest.param({"held_out": {"model": "high", "ranker": 1.0}}, id="a-word"),
         pytest.param({"trials": None}, id="no-count"),
+        pytest.param({"trials": float("inf")}, id="endless"),
+        pytest.param({"learnt": {"threads": {"centre": 10**400, "weight": 1.0}}}, id="beyond-floats"),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from search.measure.cuda_child import CudaBackend
 from search.measure.device import Effort, MeasureResult
+from search.measure.halving import BestTimed
 from search.tuning.timeline import SearchStage
 from search.tuning.trial import TrialState
 
@@ -68,6 +69,25 @@ def test_what_fails_ahead_is_not_tried_again() -> None:
         made.idle()
     assert not made.idle()
     assert sets.missing == -2
+
+
+@pytest.mark.parametrize("failing", ["CheckBench", "RotatingSets"])
+def test_a_fusion_that_does_not_fit_leaves_none_open(monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """Else kernels of the one before would be judged by what there is of this one."""
+
+    def starve(*_: Any) -> None:
+        raise Starved("no memory")
+
+    monkeypatch.setattr("search.measure.cuda_child.CheckBench", lambda *_: SimpleNamespace(random_storages=[]))
+    monkeypatch.setattr(f"search.measure.cuda_child.{failing}", starve)
+    made = backend(Sets(2))
+    made._best, made._arrays = BestTimed(), SimpleNamespace()  # type: ignore[assignment]  # nothing is computed
+    made._facts = SimpleNamespace(l2_bytes=0)  # type: ignore[assignment]  # all that is asked for
+    with pytest.raises(Starved):
+        made.open(None)  # type: ignore[arg-type]  # no fusion is looked at
+    assert not made.idle()
+    with pytest.raises(ValueError, match="no fusion is open"):
+        made.measure(None, Effort.SCREEN)  # type: ignore[arg-type]  # nor a kernel
 
 
 def test_nothing_is_made_ahead_before_a_fusion_is_open() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,19 @@ def test_the_nearest_kin_and_sizes_come_first_and_each_candidate_once() -> None:
     assert begun_from(found) == "Begun from 2 of other sizes, 1 of other cards, 1 of fusions of its structure."
     assert len(starts(pasts, {"flat": SPACE}, at_most=2)) == 2
     assert starts([], {"flat": SPACE}) == []
+
+
+def test_what_won_at_many_sizes_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[Mapping[str, KnobValue]] = []
+
+    def nearest(space: Space, point: Mapping[str, KnobValue]) -> dict[str, KnobValue] | None:
+        looked.append(point)
+        return nearest_of(space, point)
+
+    monkeypatch.setattr("search.tuning.history.nearest_of", nearest)
+    found = starts([past(Kin.SIZES, 2, far) for far in (3.0, 1.0, 2.0)], {"flat": SPACE})
+    assert [of.apart[0] for of, _ in found] == [1.0]
+    assert len(looked) == 1
 
 
 @pytest.mark.parametrize(

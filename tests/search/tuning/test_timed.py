@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.journal import Journal, JournalKey
+from search.tuning.journal import FORMAT, Journal, JournalKey
 from search.tuning.timed import TimedError, TimedTrial, read_timed, timed_of
 from search.tuning.trial import Trial, TrialState
 
@@ -34,6 +34,12 @@ def table(**changes: Any) -> dict[str, Any]:
         "predicted_terms": {"bandwidth": [8.0, 8.0, 8.0], "tensor": [None, None, None]},
     }  # fmt: skip
     return {"results": results, "metadata": {**metadata, **changes}}
+
+
+def journal(**changes: Any) -> bytes:
+    """One trial, with these fields."""
+    header = {"format": FORMAT, "card": "H200", "fingerprint": "f", "binding": "b", "generator": "fusetune 0"}
+    return f"{json.dumps(header)}\n{json.dumps(TIMED.to_json() | changes)}\n".encode()
 
 
 def test_a_journal_is_read(tmp_path: Path) -> None:
@@ -89,6 +95,15 @@ def test_what_lacks_something_tells_nothing(changes: dict[str, Any]) -> None:
         pytest.param(b'{"format":"fusetune.journal/1"}\n', "card", id="journal-of-nothing"),
         pytest.param(b'{"format":"fusetune.journal/1","card":"H200"}\n{}\n{}\n', "no field", id="no-trials"),
         pytest.param(json.dumps(table(predicted_us=["x", 1.0, 1.0])).encode(), "number", id="words-for-numbers"),
+        pytest.param(json.dumps(table(predicted_us=[10**400, 1.0, 1.0])).encode(), "too large", id="beyond-floats"),
+        pytest.param(json.dumps(table(predicted_terms=[1.0])).encode(), "values", id="a-list-of-terms"),
+        pytest.param(json.dumps(table(card=3)).encode(), "card", id="a-card-without-a-name"),
+        pytest.param(
+            b'{"format":"fusetune.journal/1","card":3,"fingerprint":"f","binding":"b"}\n', "card", id="journal-of-3"
+        ),
+        pytest.param(journal(median_us=float("nan")), "nan", id="journal-with-no-time"),
+        pytest.param(journal(median_us=-1.0), "-1.0", id="journal-with-a-time-below-0"),
+        pytest.param(journal(predicted_terms={"bandwidth": "8"}), "'8'", id="journal-with-words"),
     ],
 )
 def test_what_is_neither_is_refused(tmp_path: Path, content: bytes, words: str) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import text, update
 from sqlalchemy.exc import IntegrityError, NoResultFound
 
 from fusetune.wire.artifact import VERIFIER
-from service.db import kernels, trials, tunings
+from service.db import fusions, kernels, trials, tunings
 from service.db.engine import Database
 from service.db.models import ArtifactRow, KernelRow
 from tests.service.db.rows import BINDING, CARD_ID, POLICY, at_once, digest, kernel, opened, posted
@@ -308,3 +308,18 @@ def test_a_kernel_that_is_proven_again_is_the_same_but_for_its_proof(database: D
         assert row is not None
         assert (row.id, row.verifier, row.correct) == (fresh.id, VERIFIER, "verified_emulated")
         assert (row.tuning_id, row.trial_number, row.point) == (known.tuning_id, 7, known.point)
+
+
+def test_kernels_without_kin_come_with_what_it_is_worked_out_of(database: Database) -> None:
+    with database.write() as session:
+        key = posted(session)
+        kernels.publish(session, kernel(session, key))
+    with database.write() as session:
+        (found,) = kernels.without_kin(session, 2)
+        fusion, binding = fusions.get(session, key[0]), fusions.get_binding(session, key[0], key[1])
+        assert fusion is not None
+        assert binding is not None
+        assert (found.key, found.fusion, found.bound) == (key[:2], fusion.document, binding.document)
+        kernels.set_kin(session, found.id, {"alike": "a", "structure": "b", "sizes": [1]})
+    with database.read() as session:
+        assert kernels.without_kin(session, 2) == []

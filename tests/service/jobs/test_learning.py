@@ -12,6 +12,7 @@ import pytest
 
 from compiler.generator import GENERATOR
 from search.cost.ranker import CardRanker
+from search.cost.ranker_features import FEATURES
 from search.measure.fake import FACTS
 from search.tuning.attached import Attached, card_of
 from search.tuning.candidates.plan import Plan
@@ -102,13 +103,16 @@ def test_a_damaged_file_is_learnt_anew(site: Site, found: CardLearning, tmp_path
     assert CardRanker.read(path) == next_worker.ranker == found.ranker
 
 
+@pytest.mark.parametrize(
+    "older", [{"generator": "fusetune 0"}, {"features": FEATURES - 1}], ids=["generator", "features"]
+)
 def test_what_an_older_version_left_is_not_what_is_counted_from(
-    site: Site, found: CardLearning, tmp_path: Path
+    site: Site, found: CardLearning, tmp_path: Path, older: dict[str, Any]
 ) -> None:
     keep(site.db, several())
     assert found.learn()
     assert found.ranker is not None
-    old = replace(found.ranker, generator="fusetune 0", trials=10**6)
+    old = replace(found.ranker, trials=10**6, **older)
     old.write(tmp_path / FOLDER / f"{CARD_ID}.json")
     assert CardLearning(site.db, CARD, tmp_path).learn()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select
+from sqlalchemy.event import listen
 
 from compiler.arch import Card, card_named
 from compiler.wire import bind
@@ -83,6 +84,23 @@ def test_what_they_are_of_kin_with_is_worked_out_once_and_of_what_can_be(site: S
     assert sorted(row.sizes or [] for row in rows) == [[], [64, 64], [64, 128], [64, 256]]
     assert len({row.alike for row in rows}) == len({row.structure for row in rows}) == 2
     assert [row.fingerprint for row in rows if row.alike == ""] == [gone[0]]
+
+
+def test_a_fusion_that_breaks_us_is_met_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each worker fills in what is lacking, as it starts: a fault that stays would end each of them."""
+    published(site, key_of(site, fusion_of("square")))
+    monkeypatch.setattr("service.jobs.past.structure_of", {}.__getitem__)
+    assert [fill_kin(site.db, 3) for _ in range(2)] == [1, 0]
+
+
+def test_how_many_statements_it_takes_does_not_grow_with_the_fusions(site: Site) -> None:
+    for width in (64, 128, 256):
+        published(site, key_of(site, fusion_of("square", width=width)))
+    asked = list[str]()
+    listen(site.db.engine, "before_cursor_execute", lambda c, cursor, statement, *rest: asked.append(statement))
+    with site.db.read() as session:
+        assert len(kernels.without_kin(session, 3)) == 3
+    assert len([one for one in asked if one.startswith("SELECT")]) == 1
 
 
 def test_a_tuning_begins_with_the_best_point_of_another_size(site: Site) -> None:
