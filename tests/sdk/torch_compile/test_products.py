@@ -20,8 +20,10 @@ from fusetune.torch_compile.regions.propose import propose
 from fusetune.torch_compile.reporting import report_of
 from tests.sdk.torch_compile.reference_kernels import FakeKernels, FixedClock
 
-FOREIGN = {"mm", "addmm", "bmm", "sort", "_softmax"}
+FOREIGN = {"mm", "addmm", "bmm", "sort", "_softmax", "rand_like"}
 HALF, FULL, BYTE = torch.bfloat16, torch.float32, torch.int8
+
+DRAWS = "the region: it draws random numbers, with its product."
 
 Shape = tuple[tuple[int, ...], torch.dtype]
 X, W, B = ((64, 32), HALF), ((32, 32), HALF), ((32,), HALF)
@@ -79,6 +81,13 @@ FOUND = [
     ),
     pytest.param(
         lambda x, w, u, v: torch.addcmul(x @ w, x @ u, x @ v), [X, W, W, W], [], id="three-products-are-no-kernel"
+    ),
+    pytest.param(
+        lambda x, w: torch.relu(x @ w) * 2 * torch.rand_like(x), [X, W], [], id="what-is-drawn-behind-it-for-the-region"
+    ),
+    pytest.param(
+        lambda x, w: (torch.relu(x @ w) * 2 * torch.rand_like(x), torch.relu(x @ w) + 1), [X, W],
+        [("mm relu add", (1,))], id="what-is-drawn-costs-no-other-product",
     ),
     pytest.param(
         lambda x, w: (torch.relu(x) * 2) @ w, [X, W], [], id="what-is-made-of-as-many-bytes-stays-before-it"
