@@ -48,7 +48,8 @@ def _handed_over(fold: GridFold) -> tuple[Stmt, ...]:
 
 
 def _added_up(fold: GridFold) -> tuple[Stmt, ...]:
-    """A thread waits for each other part; all threads add what is theirs of it, the first part first."""
+    """A thread waits for each other part, or for several where those are more than threads; all threads add what is
+    theirs of it, the first part first."""
     width, theirs = _word(fold), Reg(f"{fold.tensor}_theirs", fold.dtype, const(0))
 
     def add(word: Expr, part: Expr) -> tuple[Stmt, ...]:
@@ -60,10 +61,12 @@ def _added_up(fold: GridFold) -> tuple[Stmt, ...]:
         )
 
     words = each("word", fold.elems // width, lambda w: each("part", fold.others, lambda p: add(w, p)))
-    waited = If(
-        (Less(fold.thread, const(fold.others)),), (AwaitTold(fold.told, fold.tile * fold.others + fold.thread),)
-    )
-    return (waited, Sync(), *words)
+    waited = (_waited(fold, fold.thread + first) for first in range(0, fold.others, fold.threads))
+    return (*waited, Sync(), *words)
+
+
+def _waited(fold: GridFold, part: Expr) -> Stmt:
+    return If((Less(part, const(fold.others)),), (AwaitTold(fold.told, fold.tile * fold.others + part),))
 
 
 def _added(fold: GridFold, at: Expr, theirs: Reg, element: Expr) -> Stmt:

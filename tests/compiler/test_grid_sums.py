@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from compiler.analysis.loops.grid_fold import GridFold
 from compiler.arch import arch_named
+from compiler.dtypes import DType
 from compiler.emulate.ptx.parser import parse
+from compiler.ir.expr import Var, var
 from compiler.ir.fusion import Fusion
+from compiler.lower.grid_fold import goes_on
 from compiler.lower.grid_ir import AwaitTold, Tell
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
@@ -70,6 +74,16 @@ def test_some_blocks_run_with_those_that_they_wait_for(pool: CompilePool) -> Non
     assert ran.fault == ""
     assert ran.values_compared
     assert ran.blocks == tuple(part * 9 + tile for part in range(2) for tile in ran.blocks if tile < 9)
+
+
+@pytest.mark.parametrize(("parts", "waits"), [(2, 1), (129, 1), (130, 2), (258, 3)])
+def test_each_part_is_waited_for(parts: int, waits: int) -> None:
+    """By a thread of 128, which of more parts waits for several."""
+    tx = var(Var("tx", 128))
+    fold = GridFold("y", DType.F32, parts, var(Var("by", parts)), var(Var("bx", 2)), 2, tx, 128, 32)
+    found = [s for s in walk((goes_on(fold, ()),)) if isinstance(s, AwaitTold)]
+    own = [s.place.evaluate({"bx": 1, "tx": 0}) for s in found]
+    assert own == [parts - 1 + 128 * n for n in range(waits)]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import sys
 import types
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +29,7 @@ RETURN_IT = "Return it, or call the function as it is."
 @contextlib.contextmanager
 def nothing_kept(fn: Callable[..., Any]) -> Iterator[None]:
     """Raises CannotConvert, and puts back what was there, if what is run in it changes what `fn` reaches: attributes
-    of objects and modules, lists, dictionaries and variables that it closes over."""
+    of objects, modules and functions, lists, sets, dictionaries, and variables that it closes over or calls global."""
     before = list(_held(fn))
     changed: list[str] = []
     try:
@@ -68,19 +69,57 @@ class _Variables:
 
 @dataclass(frozen=True, eq=False)
 class _Items:
-    """What a list holds."""
+    """What a list holds, or a queue."""
 
-    values: list[Any]
+    values: list[Any] | deque[Any]
     before: Sequence[Any]
 
     def changed(self) -> str | None:
         is_same = len(self.values) == len(self.before) and all(
             x is y for x, y in zip(self.values, self.before, strict=True)
         )
-        return None if is_same else f"items of a list of {len(self.before)}"
+        return None if is_same else f"items of a {type(self.values).__name__} of {len(self.before)}"
 
     def put_back(self) -> None:
-        self.values[:] = self.before
+        self.values.clear()
+        self.values.extend(self.before)
+
+
+@dataclass(frozen=True, eq=False)
+class _Members:
+    """What a set holds."""
+
+    values: set[Any]
+    before: Sequence[Any]
+
+    def changed(self) -> str | None:
+        is_same = {*map(id, self.values)} == {*map(id, self.before)}
+        return None if is_same else f"members of a set of {len(self.before)}"
+
+    def put_back(self) -> None:
+        self.values.clear()
+        self.values.update(self.before)
+
+
+@dataclass(frozen=True, eq=False)
+class _Globals:
+    """The global variables that a function names. `before`: those of them that there are."""
+
+    values: dict[str, Any]
+    names: Sequence[str]
+    before: Mapping[str, Any]
+
+    def changed(self) -> str | None:
+        found = (x for x in self.names if self.values.get(x, self) is not self.before.get(x, self))
+        name = next(found, None)
+        return None if name is None else f"the global variable {name!r}"
+
+    def put_back(self) -> None:
+        for name in self.names:
+            if name in self.before:
+                self.values[name] = self.before[name]
+            else:
+                self.values.pop(name, None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +137,7 @@ class _Cell:
         self.cell.cell_contents = self.before
 
 
-_Held = _Variables | _Items | _Cell
+_Held = _Variables | _Items | _Members | _Globals | _Cell
 
 
 def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
@@ -112,7 +151,7 @@ def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
         seen.add(id(x))
         if isinstance(x, types.FunctionType):
             if _is_users(x.__module__):
-                yield from _cells(x, waiting)
+                yield from _own_of(x, waiting)
         elif isinstance(x, types.MethodType):
             waiting += [x.__self__, x.__func__]
         elif isinstance(x, functools.partial):
@@ -120,8 +159,11 @@ def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
         elif isinstance(x, dict):
             yield _Variables("the key", x, dict(x))
             waiting += x.values()
-        elif isinstance(x, list):
+        elif isinstance(x, list | deque):
             yield _Items(x, tuple(x))
+            waiting += x
+        elif isinstance(x, set):
+            yield _Members(x, tuple(x))
             waiting += x
         elif isinstance(x, tuple):
             waiting += x
@@ -132,7 +174,10 @@ def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
                 waiting += own.values()
 
 
-def _cells(fn: types.FunctionType, waiting: list[Any]) -> Iterator[_Held]:
+def _own_of(fn: types.FunctionType, waiting: list[Any]) -> Iterator[_Held]:
+    """The variables of a function that outlive its calls; what they hold is to be looked at."""
+    yield _Variables(f"{fn.__name__}'s attribute", fn.__dict__, dict(fn.__dict__))
+    waiting += [*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values(), *fn.__dict__.values()]
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
             held = cell.cell_contents
@@ -140,8 +185,10 @@ def _cells(fn: types.FunctionType, waiting: list[Any]) -> Iterator[_Held]:
             continue
         yield _Cell(cell, name, held)
         waiting.append(held)
-    read = (fn.__globals__.get(name) for name in fn.__code__.co_names)
-    waiting += [x for x in read if not isinstance(x, type | types.ModuleType)]
+    names = fn.__code__.co_names
+    named = {name: fn.__globals__[name] for name in names if name in fn.__globals__}
+    yield _Globals(fn.__globals__, names, named)
+    waiting += [x for x in named.values() if not isinstance(x, type | types.ModuleType)]
 
 
 _STAY = (torch.Tensor, types.ModuleType, type, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)

@@ -293,8 +293,6 @@ class _Session:
         against; what speaks against it costs those nothing."""
         covered = [(x.region, x.call) for x in (made[n] for n in way.covers) if x.call is not None]
         try:
-            if any(call.draws_on is not None for _, call in covered):
-                raise CannotConvert("the region", "it draws random numbers, with its product")
             otherwise = around(way.region, covered, f"{graph}_{number}")
             return self._made(way.region, graph, number, otherwise)
         except FusetuneError as error:
@@ -315,6 +313,8 @@ class _Session:
         backend = self.backend
         fusion = backend.lower(region, eager)
         if fusion.converted.draws:
+            if otherwise is not None:  # which draws by itself, from what a kernel does not start from
+                raise CannotConvert("the region", "it draws random numbers, with its product")
             eager = drawing_eager_of(region, f"{graph}_{number}")
 
         def bind(tensors: Sequence[Any]) -> KernelChoice:

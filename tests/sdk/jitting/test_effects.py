@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,56 @@ def test_variables_and_dictionaries(grad: bool) -> None:
     for _ in range(3):
         x = torch.randn(5, requires_grad=grad)
         same(jitted(x), eager(x), 4.0)
+
+
+SEEN = deque[torch.Tensor](maxlen=2)
+LAST: torch.Tensor | None = None
+
+
+def in_a_queue(x: torch.Tensor) -> torch.Tensor:
+    SEEN.append(x * 2)
+    return SEEN[-1] + 1
+
+
+def in_a_global(x: torch.Tensor) -> torch.Tensor:
+    global LAST
+    LAST = x * 2
+    return LAST + 1
+
+
+def in_a_default(x: torch.Tensor, seen: list[torch.Tensor] = []) -> torch.Tensor:  # noqa: B006  # what is tested
+    seen.append(x * 2)
+    return seen[-1] + 1
+
+
+def in_a_set(x: torch.Tensor, *, seen: set[torch.Tensor] = set()) -> torch.Tensor:  # noqa: B006  # what is tested
+    seen.add(x)
+    return x * 2 + 1
+
+
+def in_an_attribute(x: torch.Tensor) -> torch.Tensor:
+    in_an_attribute.last = x * 2  # type: ignore[attr-defined]  # what is tested
+    return x * 2 + 1
+
+
+KEEPING = [
+    pytest.param(in_a_queue, "items of a deque of 0", lambda: list(SEEN), id="queue"),
+    pytest.param(in_a_global, "the global variable 'LAST'", lambda: [x for x in [LAST] if x is not None], id="global"),
+    pytest.param(in_a_default, "items of a list of 0", lambda: in_a_default.__defaults__[0], id="default"),  # type: ignore[index]  # has one
+    pytest.param(in_a_set, "members of a set of 0", lambda: list(in_a_set.__kwdefaults__["seen"]), id="set"),  # type: ignore[index]  # has one
+    pytest.param(
+        in_an_attribute, "in_an_attribute's attribute 'last'", lambda: list(vars(in_an_attribute)), id="attribute"
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "what", "held"), KEEPING)
+def test_wherever_a_function_keeps_a_tensor_it_is_seen(
+    function: Callable[[torch.Tensor], torch.Tensor], what: str, held: Callable[[], list[torch.Tensor]]
+) -> None:
+    with pytest.raises(CannotConvert, match=what):
+        fusetune.from_torch(function)(torch.ones(5))
+    assert held() == []
 
 
 def test_what_is_kept_is_named_and_what_is_read_is_not() -> None:

@@ -17,6 +17,7 @@ from fusetune.torch_compile.regions.bits import SAME_BITS
 from fusetune.torch_compile.regions.limits import edges_of, fits, solid_reads, solid_users
 from fusetune.torch_compile.regions.memory import within_eager
 from fusetune.torch_compile.regions.operators import bytes_made, name_of
+from fusetune.torch_compile.regions.order import RegionsInACycle, steps_of
 from fusetune.torch_compile.regions.region import Region
 from fusetune.torch_compile.regions.trimming import region_of
 from fusetune.torch_compile.regions.units import Role, Unit, UnitGraph
@@ -43,15 +44,40 @@ def with_products(flow: UnitGraph, regions: Sequence[Region], least_bytes: int) 
     """The ways that the graph has, in its order. No two have a unit in common, and with all of them in place the graph
     needs no more memory than eager."""
     found = list(_found(flow, regions))
-    found = [x for x in found if x.region.moved_bytes >= least_bytes]
+    found = _in_order(flow, regions, [x for x in found if x.region.moved_bytes >= least_bytes])
     if not found:
         return ()
-    covered = {n for x in found for n in x.covers}
     parts = {id(x.region): [regions[n] for n in x.covers] for x in found}
-    every = [*(region for n, region in enumerate(regions) if n not in covered), *(x.region for x in found)]
-    every.sort(key=lambda region: region.units[0].index)
+    every = _in_place(regions, found)
     kept = {id(region) for region in within_eager(flow, every, lambda region: parts.get(id(region), ()))}
     return tuple(x for x in found if id(x.region) in kept)
+
+
+def _in_place(regions: Sequence[Region], ways: Sequence[WithProducts]) -> list[Region]:
+    """The regions, those that ways cover replaced by these."""
+    covered = {n for x in ways for n in x.covers}
+    every = [*(region for n, region in enumerate(regions) if n not in covered), *(x.region for x in ways)]
+    return sorted(every, key=lambda region: region.units[0].index)
+
+
+def _in_order(flow: UnitGraph, regions: Sequence[Region], ways: list[WithProducts]) -> list[WithProducts]:
+    """The ways that some order of the graph has. What a region reads may have to follow a product though it reads
+    nothing of it: random numbers are drawn, and memory is written, behind what reads it."""
+    if _is_ordered(flow, _in_place(regions, ways)):
+        return ways
+    kept: list[WithProducts] = []
+    for way in ways:
+        if _is_ordered(flow, _in_place(regions, [*kept, way])):
+            kept.append(way)
+    return kept
+
+
+def _is_ordered(flow: UnitGraph, regions: Sequence[Region]) -> bool:
+    try:
+        steps_of(flow, regions)
+    except RegionsInACycle:
+        return False
+    return True
 
 
 def _found(flow: UnitGraph, regions: Sequence[Region]) -> Iterator[WithProducts]:
