@@ -92,6 +92,7 @@ def product_features(
         in_flight=max(pending, default=0),
         places=1 + made.in_flight if by_one else 0,
         l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times for c in copies)),
+        line_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times * c.lines for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
         **_handed_on(kernel),
     )

@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 
 from compiler.arch import arch_named, card_named
+from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
+from compiler.lower.operands import TensorMap
 from compiler.pipeline import GeneratedLaunch, generate
 from compiler.wire import bind
 from fusetune.wire.parse import parse_binding, parse_fusion
+from search.cost.panels import lines_of_rows
 from search.cost.predicting import predict_launch
 from search.cost.product_features import has_products, product_features
+from search.space.schedulers import schedulers_for
 from search.space.schedulers.product import Product
+from tests.compiler.products import product
 from tests.search.schedulers.fusions import SUITE
 
 CARD = card_named("H100 SXM")
@@ -94,3 +99,44 @@ def test_products_take_no_less_than_memory_and_the_tensor_cores_do() -> None:
     terms = predict_launch(CARD, launch(SHORT, "steps of 128")).terms
     assert terms["memory"] >= 1e6 * 2 * (2 * 8192 * 1024 + 8192 * 8192) / CARD.dram.best_read
     assert terms["tensor"] > 2 * 8192 * 8192 * 1024 / 1e9
+
+
+ROWS = (
+    # bytes of a row, strides: lines of its bytes over those of rows that begin on a line
+    pytest.param(128, (256,), 1.0, id="whole lines"),
+    pytest.param(128, (192,), 1.5, id="every other one begins on a line"),
+    pytest.param(128, (160,), 1.75, id="one in four does"),
+    pytest.param(128, (144,), 1.875, id="one in eight does"),
+    pytest.param(128, (256, 256 * 9 + 64), 1.5, id="whole lines of matrices that begin inside one"),
+    pytest.param(64, (192,), 1.0, id="halves of lines"),
+    pytest.param(64, (144,), 1.375, id="as long, and across lines"),
+)
+
+
+@pytest.mark.parametrize(("nbytes", "strides", "lines"), ROWS)
+def test_rows_lie_in_the_lines_that_they_touch(nbytes: int, strides: tuple[int, ...], lines: float) -> None:
+    one = (1,) * len(strides)
+    box = TensorMap("x", DType.BF16, 0, (4096, *one), strides, (nbytes // 2, *one), (1, *one), 128)
+    assert lines_of_rows(box) == lines
+
+
+def test_lines_are_counted_where_rows_are_no_whole_lines() -> None:
+    whole, odd = (product_features(made_of(product(256, 256, columns), "product"), CARD) for columns in (512, 504))
+    assert whole.line_bytes == whole.l2_bytes == odd.l2_bytes
+    assert odd.line_bytes == 1.875 * odd.l2_bytes
+
+
+def test_operands_that_are_read_in_parts_are_counted() -> None:
+    f = product_features(made_of(product(64, 128, 1024), "launches-sums2-product+column"), CARD)
+    assert f.l2_bytes == f.blocks * f.chunks * f.stage_bytes
+    assert f.stage_bytes == (64 + 64) * 128, "a line of each row of both operands"
+
+
+def made_of(fusion: Fusion, name: str) -> GeneratedLaunch:
+    """The first launch, in tiles of 64 x 64 that one group makes."""
+    scheduler = next(one for one in schedulers_for(fusion, CARD) if one.name == name)
+    wanted = {"consumers": "single", "tile_rows": 64, "tile_columns": 64, "k_lines": 1, "paired": "none"}
+    for point in scheduler.space(fusion, CARD.arch).sample(20_000, 0):
+        if wanted.items() <= {knob.removeprefix("0."): value for knob, value in point.items()}.items():
+            return generate(scheduler.trace(fusion, point), CARD.arch).launches[0]
+    raise AssertionError(f"{name} has no such point")
