@@ -279,6 +279,41 @@ def test_points_have_the_knob_names_of_today(
             assert session.scalar(select(KernelRow.point).where(KernelRow.id == id)) == wanted
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "points"),
+    [
+        pytest.param("column", [{"registers": 40, "reuse": "inputs"}, {"resident": 1536, "reuse": "inputs"}], id="one"),
+        pytest.param("row", [{"resident": 1536, "keep": "registers"}], id="another"),
+        pytest.param(
+            "launches-column+row",
+            [{"0.registers": 64, "1.resident": 1536}, *[{"0.resident": 1024, "1.resident": 1536}] * 2],
+            id="launches",
+        ),
+    ],
+)
+def test_columns_say_how_many_threads_share_a_multiprocessor(
+    full: Database, scheduler: str, points: list[dict[str, Any]]
+) -> None:
+    """0012, there and back: kernels and trials. Those of several launches have one name only."""
+    migrate.downgrade(full, "0011")
+    with full.write() as session:
+        id = opened(session).id
+        row = kernel(session, posted(session))
+        row.scheduler, row.point = scheduler, points[0]
+        session.add(row)
+        trials.record(session, id, {"number": 0, "scheduler": scheduler, "point": points[0], "state": "cancelled"})
+
+    def back(db: Database) -> None:
+        migrate.downgrade(db, "0011")
+
+    upgraded = points[min(1, len(points) - 1)]
+    for step, wanted in ((migrate.upgrade, upgraded), (back, points[2] if len(points) > 2 else points[0])):
+        step(full)
+        with full.read() as session:
+            assert session.scalars(select(KernelRow.point)).one() == wanted
+            assert session.scalars(select(TrialRow.point)).one() == wanted
+
+
 def test_an_empty_server_is_set_up_only_when_told_to(empty: Database) -> None:
     """A file is our own; of a server the wrong database may have been named."""
     if empty.engine.dialect.name == "sqlite":
