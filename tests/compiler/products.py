@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import BufferKind, CopyVia, TensorView
@@ -64,6 +65,13 @@ class Groups:
     registers: tuple[int, int] | None = None
     is_mma: bool = True
     parts: int = 1
+
+
+def kind_of(sf: ScheduledFusion, name: str) -> OpKind:
+    """The operator that makes a tensor."""
+    made = sf.producer(name)
+    assert made is not None
+    return made.kind
 
 
 def by_warp_groups(fusion: Fusion, how: Groups, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
@@ -251,7 +259,7 @@ def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> Sch
     op = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
     tv, shared = op.output, op.tensor_inputs
     (out,) = b.sf.outputs
-    if b.sf.producer(out).kind is not OpKind.COPY:  # type: ignore[union-attr]
+    if kind_of(b.sf, out) is not OpKind.COPY:
         b.do(st.CacheOutput(out, "y_r", LOCAL))
     held = ("left", "right")
     for name, copy in zip(shared, held, strict=True):
@@ -285,7 +293,7 @@ def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> Sch
     b.do(st.Propagate(tv, tuple(others)))
     for name in others:
         b.parallelize(name, [P.BIDX, *inside, P.UNROLL, P.UNROLL])
-    narrow = [name for name in others if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]
+    narrow = [name for name in others if kind_of(b.sf, name) is OpKind.CAST][-1:]
     for name in dict.fromkeys((*narrow, out)):
         b.do(st.Parallelize(name, 7, P.VECTORIZE))
     b.inline((tv,), 1)
