@@ -47,6 +47,8 @@ SETMAXNREG_LEAST, SETMAXNREG_MOST = 24, 256
 WORD_BYTES = (1, 2, 4, 8, 16)
 """Bytes of one load or store of a thread (PTX, ld and st; the 32 of capability 10 are for global memory alone)."""
 MAX_WORD_BYTES = WORD_BYTES[-1]
+MAX_LOCAL_BYTES = 512 * 1024
+"""Local memory of a thread (CUDA guide, technical specifications per compute capability)."""
 WARP_STORE_BYTES = WARP_THREADS * MAX_WORD_BYTES
 """What a warp stores at once: a shorter run of memory breaks its store up, on any card."""
 WIDE_WORD_BYTES = 32
