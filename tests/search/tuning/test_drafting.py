@@ -166,6 +166,9 @@ def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, gpus: int,
     assert drafters(compilers, gpus) == expected
 
 
+THREADS = "OPENBLAS_NUM_THREADS"
+
+
 @pytest.mark.parametrize(
     ("words", "gpus"),
     [
@@ -179,6 +182,14 @@ def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, gpus: int,
 )
 def test_how_many_gpus_are_begun_before_the_command_is_understood(words: list[str], gpus: int) -> None:
     assert early.gpus_of(words) == gpus
+
+
+@pytest.mark.parametrize("asked", [pytest.param({}, id="not-said"), pytest.param({THREADS: "4"}, id="by-the-user")])
+def test_what_is_begun_early_has_few_threads_unless_the_user_asks(asked: dict[str, str]) -> None:
+    environment = dict(asked)
+    with early.one_thread_each(environment):
+        assert environment == {THREADS: "1", **asked}
+    assert environment == asked
 
 
 def test_a_pool_takes_the_children_that_were_begun_before() -> None:
