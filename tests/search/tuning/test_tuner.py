@@ -114,6 +114,9 @@ class Drafter:
     def __init__(self, scheduler: Scripted) -> None:
         self.scheduler = scheduler
 
+    def finish(self, candidate: Candidate, compiled: Any) -> Future[Any]:
+        raise AssertionError(f"{candidate} has left nothing behind")
+
     def submit(self, candidate: Candidate) -> Future[Any]:
         future: Future[Any] = Future()
         try:
