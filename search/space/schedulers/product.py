@@ -6,8 +6,9 @@ Warps of their own bring tiles of both operands, stage by stage along what is su
 tensor cores for the products of a stage, and work on the result where the instructions leave it. Loops of the result:
 blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
 
-Every element is summed in one order, whatever runs beside it: of parts that blocks have the last
-block adds up what the others left in scratch memory.
+Every element is summed in one order, whatever runs beside it: of parts that blocks have one block adds up what the
+others left in scratch memory. Parts are a block's each, or what falls to blocks that have equal shares of all steps of
+all tiles.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class ProductTrace:
         self.shape, p = found, self.point
         self.swap, self.consumers = p["swap"], p["consumers"]
         self.parts = p.get("parts", 1)  # products in tensor memory, and points of before, have whole sums
+        self.is_dealt = p.get("dealt", False)
         facts = ProductFacts(found, self.sm_count)
         self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
         self.accumulators = int(facts.accumulators(self.consumers, p["tile_rows"], p["tile_columns"]))
@@ -117,7 +119,8 @@ class ProductTrace:
             strip=p["raster_group"],
             paired=p["paired"],
             turns=2 if self.consumers == PING_PONG else 1,
-            blocks=blocks,
+            blocks=0 if self.is_dealt else blocks,
+            is_dealt=self.is_dealt,
         )
         pre = tiles.loops(b, self.shape)
         self.brought = [*pre, P.BIDY] if self.parts > 1 else pre
@@ -142,6 +145,8 @@ class ProductTrace:
             self.stores(name, shared, pre)
         self.inline(pre, beside, [name for name in registers if name in result], result, staged)
         self.turn()
+        if self.is_dealt:
+            b.do(steps.Deal(self.shape.tensor, blocks))
         return b.trace()
 
     def placed(self) -> None:

@@ -13,6 +13,8 @@ swap            the rows of instructions are columns of the result: of few rows,
 store_columns   of a tile, those that are stored at a time
 parts           of what is summed along, in blocks of which the last one adds up what all have; 1 where there are tiles
                 enough
+dealt           whether blocks that stay have equal shares of all stages of all tiles, not tiles (stream-K): what has
+                several of them is added up by the one that has the first
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from search.space.groups import DEEP, RASTERS, ROWS, SHALLOW, TMA, VECTOR, math_
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape, product_shape
 from search.space.schedulers.product_operands import WHOLE_LINES, K
+from search.space.schedulers.product_shares import dealt_constraints
 from search.space.schedulers.product_tiles import NONE, PAIRS
 from search.space.space import Space
 
@@ -151,6 +154,11 @@ class ProductFacts:
         short = [n for n in PARTS if len(self.shape.tensors) == 1 and fewest * n <= self.sm_count]
         return tuple(n for n in short if any(self.have_stages(n, each) for each in K_LINES))
 
+    @property
+    def can_deal(self) -> bool:
+        """Whether stages can be dealt to blocks: those of one sum."""
+        return len(self.shape.tensors) == 1
+
     def have_stages(self, parts: Any, each: Any) -> Any:
         """Whether none of so many parts of a sum is without a stage."""
         stages = self.stages(each)
@@ -196,6 +204,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("store_columns", (32, 64, 128, 256) if facts.is_staged else (32,)),
         Knob("swap", (False, True) if shape.folds is None else (shape.folds.pieces == shape.m_dims[-3:],)),
         Knob("parts", (1, *facts.parts)),
+        *((Knob("dealt", (False, True)),) if facts.can_deal else ()),
         math_knob(fusion),
     )
     constraints = (
@@ -203,6 +212,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         *product_epilogue(facts),
         *_grid(facts),
         *(_parts(facts) if facts.parts else ()),
+        *(dealt_constraints(facts, PING_PONG) if facts.can_deal else ()),
         *_redundant(facts),
         *measured("H100 SXM", arch, _worthwhile(facts)),
     )
@@ -362,9 +372,9 @@ def _grid(f: ProductFacts) -> list[Constraint]:
         tiles = f.tiles_along(raster, swap, rows, columns)
         return np.where(paired == raster, tiles // 2, tiles)
 
-    def fills(blocks: Any, consumers: Any, swap: Any, rows: Any, columns: Any) -> Any:
+    def fills(blocks: Any, consumers: Any, swap: Any, rows: Any, columns: Any, dealt: Any = False) -> Any:
         each = np.where(consumers == PING_PONG, 2, 1)
-        return (blocks == 0) | (f.tiles(swap, rows, columns) > f.sm_count * blocks * each)
+        return (blocks == 0) | dealt | (f.tiles(swap, rows, columns) > f.sm_count * blocks * each)
 
     return [
         Constraint(
@@ -376,9 +386,9 @@ def _grid(f: ProductFacts) -> list[Constraint]:
         *raster_constraints(("swap", "tile_rows", "tile_columns", "paired"), along),
         Constraint(
             "persistent_grid_is_filled",
-            ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns"),
+            ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns", *(("dealt",) if f.can_deal else ())),
             fills,
-            "There are more tiles than persistent blocks.",
+            "There are more tiles than persistent blocks, where these have tiles.",
         ),
     ]
 
