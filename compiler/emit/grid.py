@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from compiler.emit.text import expression, total
 from compiler.emit.values import reg
-from compiler.lower.grid_ir import AwaitTold, DealtShare, DealtSteps, GridStmt, ScratchLoad, ScratchStore, Tell
+from compiler.lower.grid_ir import (
+    AwaitTold,
+    DealtShare,
+    DealtSteps,
+    GridStmt,
+    PartsBehind,
+    ScratchLoad,
+    ScratchStore,
+    Tell,
+)
 
 
 def over_grid(s: GridStmt) -> list[str]:
     """The lines that carry out the statement."""
     match s:
+        case PartsBehind():
+            return [f"const Index {s.count.name} = {total(s.value)};"]
         case DealtShare():
             ends = (s.begin, s.first), (s.end, s.last)
             return [f"const Index {v.name} = {expression(e)} / {s.blocks}u;" for v, e in ends]

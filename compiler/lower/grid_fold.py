@@ -14,7 +14,7 @@ from compiler.arch import MAX_WORD_BYTES
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.ops import OpKind
-from compiler.lower.grid_ir import AwaitTold, ScratchLoad, ScratchPointer, ScratchStore, Tell
+from compiler.lower.grid_ir import AwaitTold, PartsBehind, ScratchLoad, ScratchPointer, ScratchStore, Tell
 from compiler.lower.kernel_ir import Accumulate, Declare, Elected, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.sync_ir import Sync
@@ -52,17 +52,18 @@ def _added_up(fold: GridFold) -> tuple[Stmt, ...]:
     if not fold.others:
         return ()
     waited = (_waited(fold, fold.thread + first) for first in range(0, fold.others, fold.threads))
-    return (*waited, Sync(), *_added(fold))
+    counted = (PartsBehind(*fold.counted),) if fold.counted is not None else ()
+    return (*counted, *waited, Sync(), *_added(fold))
 
 
 def _added(fold: GridFold) -> tuple[Stmt, ...]:
-    """Where all parts are there they are taken word by word; where some may be, part by part."""
+    """Where the number of parts is known they are taken word by word; else part by part."""
     words = fold.elems // _word(fold)
-    if fold.is_there(const(0)) is None:
+    if fold.counted is None:
         return each("word", words, lambda w: each("part", fold.others, lambda p: _word_added(fold, p, w)))
-    index = Var("part", fold.others)
-    part = _if_there(fold, var(index), each("word", words, lambda w: _word_added(fold, var(index), w)))
-    return (part,) if fold.others == 1 else (Loop(index, const(fold.others), False, (part,), usual=1),)
+    index = Var("part", fold.others + 1)  # a variable, of one part too
+    body = each("word", words, lambda w: _word_added(fold, var(index), w))
+    return (Loop(index, fold.count, False, body, usual=1),)
 
 
 def _word_added(fold: GridFold, part: Expr, word: Expr) -> tuple[Stmt, ...]:
@@ -80,15 +81,7 @@ def _element_added(fold: GridFold, at: Expr, theirs: Reg, element: Expr) -> Stmt
 
 
 def _waited(fold: GridFold, part: Expr) -> Stmt:
-    there = fold.is_there(part)
-    conditions = (Less(part, const(fold.others)), *((Less(*there),) if there is not None else ()))
-    return If(conditions, (AwaitTold(told_of(fold), fold.slot(part)),))
-
-
-def _if_there(fold: GridFold, part: Expr, body: tuple[Stmt, ...]) -> Stmt:
-    there = fold.is_there(part)
-    assert there is not None, "asked of parts that may be missing"
-    return If((Less(*there),), body)
+    return If((Less(part, fold.count),), (AwaitTold(told_of(fold), fold.slot(part)),))
 
 
 def _place(fold: GridFold, slot: Expr, word: Expr, width: int) -> Expr:

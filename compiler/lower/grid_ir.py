@@ -80,4 +80,12 @@ class DealtSteps:
     steps: int
 
 
-GridStmt = DealtShare | DealtSteps | AwaitTold | Tell | ScratchLoad | ScratchStore
+@dataclass(frozen=True, slots=True)
+class PartsBehind:
+    """Names `count`: how many other blocks have parts of the sum that this one goes on with."""
+
+    count: Var
+    value: Expr
+
+
+GridStmt = PartsBehind | DealtShare | DealtSteps | AwaitTold | Tell | ScratchLoad | ScratchStore

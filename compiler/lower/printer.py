@@ -26,7 +26,16 @@ from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade
 from compiler.ir.printer import numbers_text
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.grid_ir import AwaitTold, DealtShare, DealtSteps, ScratchLoad, ScratchPointer, ScratchStore, Tell
+from compiler.lower.grid_ir import (
+    AwaitTold,
+    DealtShare,
+    DealtSteps,
+    PartsBehind,
+    ScratchLoad,
+    ScratchPointer,
+    ScratchStore,
+    Tell,
+)
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -250,6 +259,8 @@ def _lines(s: Stmt) -> list[str]:
             return ["wait stores"]
         case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [_by_tensor_cores(s)]
+        case PartsBehind():
+            return [f"parts {s.count}: {_free(s.value)}"]
         case DealtShare():
             first, last = (f"{e} / {s.blocks}" for e in (s.first, s.last))
             return [f"share {s.begin} to {s.end}: {first} to {last}"]

@@ -48,7 +48,7 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return s.width
         case k.Index():
             return 1
-        case grid_ir.DealtShare() | grid_ir.DealtSteps():
+        case grid_ir.PartsBehind() | grid_ir.DealtShare() | grid_ir.DealtSteps():
             return _DEALT_ISSUES
         case grid_ir.AwaitTold() | grid_ir.Tell() | grid_ir.ScratchLoad() | grid_ir.ScratchStore():
             return 2

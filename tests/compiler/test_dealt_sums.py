@@ -67,7 +67,7 @@ def test_shares_are_equal_and_cover_all_steps(tiles: int, steps: int, blocks: in
     for tile, found in enumerate(holders):
         first = max(found)  # the block with the first step of a tile has the greatest number
         values = {"k0": tile, "bx": first}
-        assert deal.behind.evaluate(values) - (blocks - 1) == len(found) - 1
+        assert deal.count_behind.evaluate(values) == len(found) - 1
         assert shares[first].start <= tile * steps
     for b, share in enumerate(shares):
         values = {"bx": b, "share_begin": share.start, "share_end": share.stop}

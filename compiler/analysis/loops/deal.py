@@ -98,11 +98,15 @@ class DealtTurns:
         return (var(self.end) + (self.step.extent - 1)) // self.step.extent
 
     @property
-    def behind(self) -> Expr:
-        """Blocks that have a part of the tile in turn behind the one that has its first step, and one less than there
-        are blocks."""
-        tiles = self.tile.extent
-        return (var(self.tile) * self.blocks + (self.blocks - 1)) // tiles + self.block
+    def behind(self) -> Var:
+        """How many blocks have parts of the tile in turn behind the one that has its first step."""
+        return Var(f"{self.tile.name}_others", self.others + 1)
+
+    @property
+    def count_behind(self) -> Expr:
+        """The same as a number, in that block."""
+        last = (var(self.tile) * self.blocks + (self.blocks - 1)) // self.tile.extent
+        return last + self.block - (self.blocks - 1)
 
     @property
     def tile_begin(self) -> Expr:

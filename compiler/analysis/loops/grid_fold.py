@@ -68,8 +68,14 @@ class GridFold(Protocol):
         """Where another part lies, in the block that goes on."""
         ...
 
-    def is_there(self, other: Expr) -> Bound | None:
-        """What holds where there is another part of that number; None where there always is."""
+    @property
+    def count(self) -> Expr:
+        """How many there are, in that block."""
+        ...
+
+    @property
+    def counted(self) -> tuple[Var, Expr] | None:
+        """The variable that names the count, and what it is; None where it is always the same."""
         ...
 
 
@@ -127,7 +133,12 @@ class PartFold:
     def slot(self, other: Expr) -> Expr:
         return self.tile * self.others + other
 
-    def is_there(self, other: Expr) -> Bound | None:
+    @property
+    def count(self) -> Expr:
+        return const(self.others)
+
+    @property
+    def counted(self) -> tuple[Var, Expr] | None:
         return None
 
 
@@ -165,8 +176,13 @@ class DealtFold:
     def slot(self, other: Expr) -> Expr:
         return self.own_slot - (other + 1) * self.cluster
 
-    def is_there(self, other: Expr) -> Bound | None:
-        return other + (self.deal.blocks - 1), self.deal.behind
+    @property
+    def count(self) -> Expr:
+        return var(self.deal.behind)
+
+    @property
+    def counted(self) -> tuple[Var, Expr] | None:
+        return self.deal.behind, self.deal.count_behind
 
 
 def is_over_grid(t: TensorView) -> bool:

@@ -176,6 +176,7 @@ SAMPLES: list[k.Stmt] = [
     mma_ir.CommitMma(),
     mma_ir.WaitMma(1),
     mma_ir.HoldRegisters("r", DType.F32, 4),
+    grid_ir.PartsBehind(Var("c", 3), AT),
     grid_ir.DealtShare(Var("b", 9), Var("e", 9), AT, AT, 4),
     grid_ir.DealtSteps(Var("f", 9), Var("g", 9), AT, AT, AT, 4),
     grid_ir.AwaitTold("t", AT),
