@@ -40,7 +40,9 @@ from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, p
 from search.space.schedulers.product_folds import ProductFolds, product_folds
 from search.space.schedulers.product_space import (
     COOPERATIVE,
+    OF_THREE_GROUPS,
     PING_PONG,
+    SHARED_REGISTERS,
     SINGLE,
     ProductFacts,
     product_space,
@@ -51,8 +53,9 @@ from search.space.space import Space
 P = ParallelType
 _PAIR = FRAGMENT_COLUMNS // FRAGMENT_LANES
 _WARP_ROWS = 16
-_PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
-"""Registers of a thread that loads, if threads that compute hold fewer than so many for their part of the result."""
+_PRODUCER_REGISTERS, _FEWER_REGISTERS, _MANY_REGISTERS = 40, 32, 208
+"""Registers of a thread that loads, if threads that compute hold fewer than the last for their part of the result; the
+second where three groups compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,7 @@ class ProductTrace:
         self.is_dealt = p.get("dealt", False)
         facts = ProductFacts(found, self.sm_count)
         self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
+        self.has_three_groups = bool(facts.has_three_groups(self.consumers, p["tile_rows"]))
         self.accumulators = int(facts.accumulators(self.consumers, p["tile_rows"], p["tile_columns"]))
         sides = (found.rows, found.columns)
         self.of_rows, self.of_columns = reversed(sides) if self.swap else sides
@@ -289,6 +293,7 @@ class ProductTrace:
         }
         if self.consumers != SINGLE:
             few = self.accumulators < _MANY_REGISTERS
-            options["registers"] = (_PRODUCER_REGISTERS, 232) if few else (SETMAXNREG_LEAST, 240)
+            of_two = (_PRODUCER_REGISTERS, 232) if few else (SETMAXNREG_LEAST, SHARED_REGISTERS)
+            options["registers"] = (_FEWER_REGISTERS, OF_THREE_GROUPS) if self.has_three_groups else of_two
         for name in self.operands:
             b.do(steps.CircularBuffer(name, p["stages"], -1, **options))
