@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.analysis.loops.deal import dealt_axes, most_others
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, Card
 from compiler.ir.ops import CONTRACTIONS
-from compiler.ir.tensor import BufferKind
+from compiler.ir.tensor import BufferKind, TensorView
 from compiler.lower import kernel_ir as k
 from compiler.lower import mma_ir, sync_ir
 from compiler.lower.traversal import walk
@@ -94,15 +95,20 @@ def product_features(
         l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times for c in copies)),
         line_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times * c.lines for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
-        **_handed_on(kernel),
+        **_handed_on(kernel, made),
     )
 
 
-def _handed_on(kernel: k.Kernel) -> dict[str, Any]:
+def _handed_on(kernel: k.Kernel, made: TensorView) -> dict[str, Any]:
     """Parts of a sum that blocks make, and the bytes of one."""
     sums = sum(p.nbytes for p in kernel.scratch if not p.is_zeroed)
+    if not sums:
+        return {}
+    if (axes := dealt_axes(made)) is not None and made.dealt:
+        others = most_others(*(made.loop[i].extent for i in axes), made.dealt)
+        return {"parts": 1 + others, "handed_bytes": sums / kernel.grid[0]}
     tiles, parts = kernel.grid[0] * kernel.grid[2], kernel.grid[1]
-    return {"parts": parts, "handed_bytes": sums / (tiles * (parts - 1))} if sums else {}
+    return {"parts": parts, "handed_bytes": sums / (tiles * (parts - 1))}
 
 
 def _beside_clocks(sites: list[StatementSite], lanes: dict[str, NDArray[np.int64]], warps: int) -> float:

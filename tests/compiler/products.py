@@ -47,7 +47,8 @@ class Groups:
     `blocks`: that stay, 0 for one a tile. `strip`: rows of tiles that are taken together. `cluster`: of so many blocks
     along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are
     stored at a time by the copy engine, 0 for stores by threads. `in_flight`, `registers`: as the steps have them.
-    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks that hand it on one after the other.
+    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks of which the last adds them up. `dealt`:
+    blocks that have equal shares of all steps of all tiles, 0 for none.
     """
 
     rows: int = 128
@@ -65,6 +66,7 @@ class Groups:
     registers: tuple[int, int] | None = None
     is_mma: bool = True
     parts: int = 1
+    dealt: int = 0
 
 
 def kind_of(sf: ScheduledFusion, name: str) -> OpKind:
@@ -104,6 +106,8 @@ class _ByGroups:
         self.results(held)
         self.inline(held)
         self.rings()
+        if how.dealt:
+            b.do(st.Deal(self.tv, how.dealt))
         b.do(*changed)
         return b.trace()
 
@@ -124,7 +128,7 @@ class _ByGroups:
             rest = range(at + first + 3, at + first + 7)
             b.reorder(tv, [*range(at + first + 1), at + first + 2, at + first + 1, *rest])
         b.merge(tv, at, first + 2 + (how.strip > 1))
-        self.grid = [P.BIDX]
+        self.grid = [P.SERIAL if how.dealt else P.BIDX]
         if how.turns:
             b.split(tv, at, how.groups)
             self.grid.append(P.TIDY)
