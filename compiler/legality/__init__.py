@@ -27,6 +27,7 @@ from compiler.legality import (
     tmem,
     tmem_tiles,
     vectorize,
+    waiting,
     warp_specialization,
 )
 from compiler.legality.rules import Schedule, check
@@ -60,5 +61,6 @@ __all__ = [
     "tmem",
     "tmem_tiles",
     "vectorize",
+    "waiting",
     "warp_specialization",
 ]
