@@ -361,6 +361,11 @@ def cards() -> tuple[Card, ...]:
     return load_cards(_CARDS_FILE)
 
 
+def least_sm_count(arch: Arch) -> int:
+    """Multiprocessors of the smallest card of an architecture that `cards.json` has."""
+    return min(card.sm_count for card in cards() if card.arch == arch)
+
+
 def load_cards(path: Path) -> tuple[Card, ...]:
     """The cards of a JSON file. Raises ValueError, naming card and field, for anything missing, unknown or mistyped."""
     entries = json.loads(path.read_text(encoding="utf-8"))

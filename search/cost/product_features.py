@@ -52,8 +52,12 @@ def product_features(
     kernel, sf = launch.kernel, launch.scheduled
     sites = list(sites_of(kernel.body, 1, 1))
     products = [(s, s.statement) for s in sites if isinstance(s.statement, _PRODUCTS)]
-    op = next(op for op in sf.ops if op.kind in CONTRACTIONS)
-    made, copies = sf.tensor(op.output), brought(kernel, sites, operand_positions(sf, op))
+    made_of = [op for op in sf.ops if op.kind in CONTRACTIONS]
+    made, operands = (
+        sf.tensor(made_of[0].output),
+        frozenset[int]().union(*(operand_positions(sf, op) for op in made_of)),
+    )
+    copies = brought(kernel, sites, operands)
     rings = [t.circular for t in sf.tensors if t.circular is not None]
     loaders = any(ring.kind is BufferKind.WARP_SPECIALIZED for ring in rings)
     threads = kernel.threads - WARPGROUP_THREADS * loaders

@@ -39,6 +39,24 @@ def product(
     return from_wire(inputs, ops, "y")
 
 
+def gated(m: int = 640, n: int = 64, k: int = 128) -> Fusion:
+    """silu(x @ g) * (x @ u) + residual, in bf16: two products of one operand."""
+    shapes = {"x": [m, k], "g": [n, k], "u": [n, k], "r": [m, n]}
+    inputs = [{"name": name, "shape": shape, "dtype": "bf16"} for name, shape in shapes.items()]
+    ops: list[dict[str, Any]] = []
+    for name in ("g", "u"):
+        ops.append({"op": "permute", "in": [name], "out": f"{name}_t", "dims": [1, 0]})
+        ops.append({"op": "matmul", "in": ["x", f"{name}_t"], "out": f"{name}_y", "dtype": "f32"})
+    ops += [
+        {"op": "silu", "in": ["g_y"], "out": "s"},
+        {"op": "mul", "in": ["s", "u_y"], "out": "p"},
+        {"op": "cast", "in": ["r"], "out": "rf", "dtype": "f32"},
+        {"op": "add", "in": ["p", "rf"], "out": "q"},
+        {"op": "cast", "in": ["q"], "out": "y", "dtype": "bf16"},
+    ]
+    return from_wire(inputs, ops, "y")
+
+
 @dataclass(frozen=True)
 class Groups:
     """How warp groups make a product: tiles of `rows` by `columns` and `k`, in `stages`; `groups` that compute, of one

@@ -21,7 +21,7 @@ from search.cost.predicting import predict_launch
 from search.cost.product_features import has_products, product_features
 from search.space.schedulers import schedulers_for
 from search.space.schedulers.product import Product
-from tests.compiler.products import product
+from tests.compiler.products import gated, product
 from tests.search.schedulers.fusions import SUITE
 
 CARD = card_named("H100 SXM")
@@ -130,6 +130,15 @@ def test_operands_that_are_read_in_parts_are_counted() -> None:
     f = product_features(made_of(product(64, 128, 1024), "launches-sums2-product+column"), CARD)
     assert f.l2_bytes == f.blocks * f.chunks * f.stage_bytes
     assert f.stage_bytes == (64 + 64) * 128, "a line of each row of both operands"
+
+
+def test_operands_of_all_products_of_a_kernel_are_counted() -> None:
+    """silu(x @ g) * (x @ u): three tiles a stage, of which one is read by both."""
+    f = product_features(made_of(gated(512, 128, 1024), "product"), CARD)
+    assert f.stage_bytes == (64 + 64 + 64) * 128, "a line of each row of x, g and u"
+    assert f.l2_bytes == f.blocks * f.chunks * f.stage_bytes
+    assert f.tensor_clocks == f.chunks * 2 * 4 * 33, "two products, four instructions of 64 columns a stage"
+    assert f.operand_clocks == f.chunks * (2 * 4 * 32 + 3 * 64), "tiles that are read, and those that arrive"
 
 
 def made_of(fusion: Fusion, name: str) -> GeneratedLaunch:
