@@ -184,7 +184,6 @@ class Arch:
     smem_unit_bytes: int = 128
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     max_block: tuple[int, int, int] = (1024, 1024, 64)
-    max_kernel_parameter_bytes: int = 32764
 
     @property
     def smem_per_sm_bytes(self) -> int:

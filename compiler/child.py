@@ -40,6 +40,9 @@ from typing import IO, Any, Self
 from compiler.errors import CompilerError
 
 STDERR_TAIL_BYTES = 4000
+
+GRACE_S = 2.0
+"""A child has so long to end by itself once its pipes are closed."""
 """How much of the child's last words goes into `ChildDied`."""
 
 _KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
@@ -201,12 +204,12 @@ class _Process:
         except ProcessLookupError:
             self._popen.kill()
 
-    def bury(self, grace_s: float = 2.0) -> tuple[int, str]:
-        """Closes the pipes, waits, kills after `grace_s`. Returns exit code and end of stderr."""
+    def bury(self) -> tuple[int, str]:
+        """Closes the pipes, waits, kills after `GRACE_S`. Returns exit code and end of stderr."""
         self.pipe.close()
         os.close(self._lifeline)
         try:
-            self._popen.wait(grace_s)
+            self._popen.wait(GRACE_S)
         except subprocess.TimeoutExpired:
             self.kill()
             self._popen.wait()

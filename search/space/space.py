@@ -291,10 +291,8 @@ class Space:
         """By constraint, what it said of the positions of the knobs that it reads."""
         return {}
 
-    def legal_indices(self, at_most: int = 1 << 24) -> NDArray[np.int64]:
-        """Flat indices of all legal points, ascending. Raises OverflowError if there are more than `at_most`."""
-        if self.points > at_most and self.legal > at_most:
-            raise OverflowError(f"space {self.name}: {self.legal} legal points, at most {at_most}. Use sample().")
+    def legal_indices(self) -> NDArray[np.int64]:
+        """Flat indices of all legal points, ascending."""
         if self._joined is not None:
             return self._joined.copy()
         found = [block.start + offsets for block, offsets in self._legal_blocks()]

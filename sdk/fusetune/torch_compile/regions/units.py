@@ -108,7 +108,7 @@ def flow_of(graph: fx.Graph, can_say: CanSay) -> UnitGraph:
             groups.append([node])
         unit_of[node] = unit
     reads = tuple(_reads(nodes) for nodes in groups)
-    roles = _roles(groups, reads, unit_of, can_say)
+    roles = _roles(groups, unit_of, can_say)
     units = tuple(
         Unit(n, tuple(nodes), role, sum(_bytes(node) for node in nodes), _device(nodes))
         for n, (nodes, role) in enumerate(zip(groups, roles, strict=True))
@@ -130,9 +130,7 @@ def _device(nodes: Sequence[fx.Node]) -> torch.device | None:
     return next((x.device for node in nodes for x in values_of(node)), None)
 
 
-def _roles(
-    groups: Sequence[Sequence[fx.Node]], reads: Sequence[Sequence[fx.Node]], unit_of: dict[fx.Node, int], say: CanSay
-) -> list[Role]:
+def _roles(groups: Sequence[Sequence[fx.Node]], unit_of: dict[fx.Node, int], say: CanSay) -> list[Role]:
     roles = [_role(nodes[0], say) for nodes in groups]
     # A cast that widens is had again by each reader, unless somebody outside of all regions wants its result.
     for n in reversed(range(len(groups))):
