@@ -97,11 +97,14 @@ def tune_on(
     """
     timeline = timeline or Timeline()
     gpu.device.tell(timeline)
-    with timeline.span(SearchStage.SPACES):
-        spaces = plan.searchable
     gpus = 1 + len(others)
     processes = compile_processes or compilers(gpus)
     with ExitStack() as stack:
+        opener = stack.enter_context(ThreadPoolExecutor(gpus))  # inputs and reference are made while all else is
+        opened = opener.submit(gpu.device.open, plan.fusion)
+        coming = [Gpu(device, opener.submit(device.open, plan.fusion)) for device in others]
+        with timeline.span(SearchStage.SPACES):
+            spaces = plan.searchable
         if drafting is None:
             drafting = stack.enter_context(DraftPool(drafters(processes, gpus)))
             drafting.start()
@@ -113,11 +116,6 @@ def tune_on(
             timeline.begun_from = begun_from(warm)
         if progress is not None and history is not None:
             progress.note(timeline.begun_from or "Begun from the ranking: no earlier tuning is of kin.")
-        opener = stack.enter_context(
-            ThreadPoolExecutor(1 + len(others))
-        )  # inputs and reference are made while kernels are
-        opened = opener.submit(gpu.device.open, plan.fusion)
-        coming = [Gpu(device, opener.submit(device.open, plan.fusion)) for device in others]
         hosts = elsewhere or NoWhere()
 
         def rank(points: int, seconds: float, is_stopped: Callable[[], bool]) -> list[Ranked]:
