@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from fusetune.torch_compile.regions.bits import SAME_BITS
+from fusetune.torch_compile.regions.indices import made_of_floats
 from fusetune.torch_compile.regions.operators import (
     CASTS,
     CONSTANTS,
@@ -131,7 +132,8 @@ def _device(nodes: Sequence[fx.Node]) -> torch.device | None:
 
 
 def _roles(groups: Sequence[Sequence[fx.Node]], unit_of: dict[fx.Node, int], say: CanSay) -> list[Role]:
-    roles = [_role(nodes[0], say) for nodes in groups]
+    apart = made_of_floats(nodes[0] for nodes in groups)
+    roles = [Role.FOREIGN if nodes[0] in apart else _role(nodes[0], say) for nodes in groups]
     # A cast that widens is had again by each reader, unless somebody outside of all regions wants its result.
     for n in reversed(range(len(groups))):
         if roles[n] is Role.COMPUTE and _widens(groups[n][0]):
