@@ -160,6 +160,20 @@ class _Deadline:
             return self._expired
 
 
+def spawned(name: str, pipe: int, lifeline: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    """A process that runs `serve` with these descriptors. The name is there for `ps`."""
+    return subprocess.Popen(
+        # -P: no folder is searched that the parent does not search.
+        [sys.executable, "-P", "-c", "from compiler.child import serve; serve()", str(pipe), str(lifeline), name],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(pipe, lifeline),
+        start_new_session=True,  # Ctrl-C is the parent's to handle; what the child started dies with it
+    )
+
+
 class _Process:
     """One life of a child: the process, its pipe, its lifeline and its stderr."""
 
@@ -168,24 +182,7 @@ class _Process:
         lifeline, self._lifeline = os.pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the process)
         try:
-            # -P: no folder is searched that the parent does not search. The name is there for `ps`.
-            self._popen = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-c",
-                    "from compiler.child import serve; serve()",
-                    str(theirs.fileno()),
-                    str(lifeline),
-                    name,
-                ],
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)},
-                stdin=subprocess.DEVNULL,
-                stdout=self._stderr,
-                stderr=self._stderr,
-                pass_fds=(theirs.fileno(), lifeline),
-                start_new_session=True,  # Ctrl-C is the parent's to handle; what the child started dies with it
-            )
+            self._popen = spawned(name, theirs.fileno(), lifeline, self._stderr)
         except BaseException:
             self.pipe.close()
             os.close(self._lifeline)

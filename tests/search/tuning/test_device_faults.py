@@ -22,6 +22,8 @@ from search.tuning.tuner import SearchSettings, Tuner
 from tests.search.measure.kernels import add_fusion, artifact_of
 from tests.search.tuning.test_tuner import KEY, Compiler, Drafter, Scripted
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 FAULTS = {
     "fake:hang": (TrialState.TIMED_OUT, "gave no answer"),
     "fake:crash": (TrialState.CRASHED, "SIGSEGV"),

@@ -26,6 +26,8 @@ from search.tuning.hands import drafters
 from search.tuning.trial import TrialState
 from tests.search.launches.made import softmax
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 CARD = card_or_default(None)
 PLAN = Plan.of(softmax(), CARD)
 SUBJECT = PLAN.subject(CARD)
