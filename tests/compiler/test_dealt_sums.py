@@ -88,6 +88,10 @@ STRUCTURES = {
         product(384, 128, 320, right="mn"),
         Groups(columns=64, step=64, dealt=4, in_flight=1, registers=(40, 232)),
     ),
+    "words that are stored as they are summed, products under way": (
+        product(65, 72, 264, out="f32", batch=2),
+        replace(FOUR_SHARES, stages=6, step=32, in_flight=1, dealt=5),
+    ),
     "ends of all dimensions": (
         product(200, 72, 528, "i8", "i32"),
         Groups(rows=64, groups=1, columns=80, k=128, dealt=3),
