@@ -27,13 +27,14 @@ def blocks_that_are_waited_for_find_room(s: Schedule) -> Iterator[Violation]:
     blocks = prod(nest.grid())
     waiting = blocks // nest.dims.get(PARTS, 1)
     if min(blocks, waiting + nest.cluster) > room:
-        most = room - nest.cluster
+        is_dealt = nest.dealt > 0
+        most = room if is_dealt else room - nest.cluster
         yield Violation(
             "blocks_that_are_waited_for_find_room",
             ", ".join(s.grid_folds),
             waiting,
             most,
-            "Take larger tiles, or cut the sum in two launches.",
+            "Deal to fewer blocks." if is_dealt else "Take larger tiles, or cut the sum in two launches.",
             f"{waiting} of {blocks} blocks wait for the parts of their sums; {room} find room at once on the smallest"
             f" card of {s.arch.name}, so that at most {most} may wait",
         )
