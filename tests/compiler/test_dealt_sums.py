@@ -96,6 +96,10 @@ STRUCTURES = {
         product(65, 72, 264, out="f32", batch=2),
         replace(FOUR_SHARES, stages=6, step=32, in_flight=1, dealt=5),
     ),
+    "rings around which steps have several turns": (
+        product(192, 64, 384, out="f32"),
+        replace(FOUR_SHARES, outer=3, stages=3, in_flight=1),
+    ),
     "ends of all dimensions": (
         product(200, 72, 528, "i8", "i32"),
         Groups(rows=64, groups=1, columns=80, k=128, dealt=3),
