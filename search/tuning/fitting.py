@@ -146,7 +146,7 @@ def _held_out(tables: Sequence[_Table]) -> list[float]:
         less = [(whole * len(tables) - own) / others for whole, own in ((inner, one.inner), (outer, one.outer))]
         told = [one.predicted + one.features @ weights for weights in _solved(less[0], less[1], PENALTIES)]
         found.append([rank_correlation(each, one.measured) for each in told])
-    return np.mean(found, axis=0).tolist()
+    return [float(mean) for mean in np.mean(found, axis=0)]
 
 
 def _means(tables: Sequence[_Table]) -> tuple[Vector, Vector]:
