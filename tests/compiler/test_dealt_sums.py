@@ -93,6 +93,10 @@ STRUCTURES = {
         Groups(rows=64, groups=1, columns=80, k=128, dealt=3),
     ),
     "multicast": (product(384, 128, 256, left="mn"), Groups(columns=64, cluster=2, dealt=4, stages=2)),
+    "three groups": (
+        product(384, 64, 320),
+        Groups(rows=192, groups=3, columns=64, step=64, dealt=3, in_flight=1, registers=(32, 160)),
+    ),
     "strips, batches": (product(256, 128, 192, batch=2), Groups(columns=64, strip=2, dealt=5)),
 }
 
