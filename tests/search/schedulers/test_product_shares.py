@@ -71,7 +71,9 @@ def test_the_nearest_points(rule: str) -> None:
     "changed",
     [
         pytest.param({}, id="one group"),
-        pytest.param({"consumers": "cooperative", "tile_rows": 192, "stages": 2}, id="three groups"),
+        pytest.param(
+            {"consumers": "cooperative", "tile_rows": 192, "stages": 2}, id="three groups", marks=pytest.mark.long
+        ),
         pytest.param({"paired": "rows", "store": "vector", "store_columns": 32}, id="pairs", marks=pytest.mark.long),
     ],
 )
