@@ -28,6 +28,7 @@ from compiler.legality import (
     tmem,
     tmem_tiles,
     vectorize,
+    waiting,
     warp_specialization,
 )
 from compiler.legality.rules import Schedule, check
@@ -62,5 +63,6 @@ __all__ = [
     "tmem",
     "tmem_tiles",
     "vectorize",
+    "waiting",
     "warp_specialization",
 ]

@@ -22,7 +22,7 @@ from fusetune.wire.artifact import Resources
 from search.cost.accesses import first_warp, wavefronts_of
 from search.cost.instructions import issues_of, mufu_ops_of
 from search.cost.multiprocessors import ISSUES_PER_CLOCK_PER_SM, MUFU_LANES_PER_CLOCK_PER_SM
-from search.cost.panels import brought, dram_bytes, operand_positions, outer_axes
+from search.cost.panels import brought, dram_bytes, lines_of_rows, operand_positions, outer_axes
 from search.cost.products import ProductFeatures
 from search.cost.sites import StatementSite, sites_of
 from search.cost.spills import registers_of
@@ -52,8 +52,12 @@ def product_features(
     kernel, sf = launch.kernel, launch.scheduled
     sites = list(sites_of(kernel.body, 1, 1))
     products = [(s, s.statement) for s in sites if isinstance(s.statement, _PRODUCTS)]
-    op = next(op for op in sf.ops if op.kind in CONTRACTIONS)
-    made, copies = sf.tensor(op.output), brought(kernel, sites, operand_positions(sf, op))
+    made_of = [op for op in sf.ops if op.kind in CONTRACTIONS]
+    made, operands = (
+        sf.tensor(made_of[0].output),
+        frozenset[int]().union(*(operand_positions(sf, op) for op in made_of)),
+    )
+    copies = brought(kernel, sites, operands)
     rings = [t.circular for t in sf.tensors if t.circular is not None]
     loaders = any(ring.kind is BufferKind.WARP_SPECIALIZED for ring in rings)
     threads = kernel.threads - WARPGROUP_THREADS * loaders
@@ -95,8 +99,23 @@ def product_features(
         l2_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times for c in copies)),
         line_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times * c.lines for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
+        stored_bytes=_stored_bytes(kernel, sites, askers if by_groups else 1, threads),
         **_handed_on(kernel, made),
     )
+
+
+def _stored_bytes(kernel: k.Kernel, sites: list[StatementSite], groups: int, threads: int) -> float:
+    """Bytes of the lines that a block stores to in its life: a thread of each group by the copy engine, or all threads
+    that compute."""
+    lines, found = {m.name: lines_of_rows(m) for m in kernel.tensor_maps}, 0.0
+    for site in sites:
+        times = site.per_tile * site.tiles
+        match site.statement:
+            case k.TmaStore() as s:
+                found += groups * s.nbytes * lines[s.tensor_map] * times
+            case k.GlobalStore() as s:
+                found += threads * s.width * s.source.dtype.nbytes * times
+    return found
 
 
 def _handed_on(kernel: k.Kernel, made: TensorView) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """The time of kernels whose products tensor cores make: a ranking, not a measurement.
 
     tile = ring or tensor cores or shared memory, whichever is slowest, then what is done with the result
-    total = fixed + first stage + turns of tiles, no less than L2 or memory take + last store
+    total = fixed + first stage + turns of tiles, L2 and memory side by side + last store
 
 Two groups that take turns do the one while the other is done; blocks that share a multiprocessor do half of it. The
-constants are those of one H100 where not said otherwise.
+constants are those of one H100 where not said otherwise. Those that say so are of one H200: 1,109 kernels of 27 sizes
+(benchmarks/README.md, "Matrix products"), chosen by leaving one size after the other out.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from compiler.arch import Card, sms_for_clusters
+from compiler.arch import SMEM_LINE_BYTES, Card, sms_for_clusters
 from search.cost.model import FIXED_US, Prediction
 
 CLOCK_SHARE, COOL_US = 0.80, 80.0
@@ -26,8 +27,15 @@ COPY_US = 0.65
 unit-mma.md); a ring hides it behind the stages that are there. With two stages of which one is under way nothing does:
 4096^3 in stages of 128 along k took 110 us more than in four of 64."""
 
-FILL_US, DRAIN_US = 1.0, 0.6
-"""Before the first product of a block: barriers, the first stage; and behind its last one: the store."""
+MULTICAST = 1.2
+"""By how much a copy for several blocks takes longer to come: each waits until all of them have a free stage (H200)."""
+
+FILL_US, DRAIN_US = 1.7, 0.6
+"""Before the first product of a block: barriers, the first stage (H200); and behind its last one: the store."""
+
+BESIDE = 10.0
+"""Of what a kernel takes, of L2 and of memory, which go on side by side, the slowest waits for the others now and then:
+the norm of this order of the three, 7 % more where two are equal (H200)."""
 
 ALONE = 1.12
 """By how much a group that has no other beside it is slower where it waits for each of its stages' products (20 to 30 %
@@ -57,9 +65,9 @@ lines, whoever asks: three long sums in 24 to 40 blocks, whose rows begin inside
 share of the lines for each multiprocessor would (H100)."""
 
 
-HAND_US, CLEAR_US = 0.65, 1.5
-"""From the last store of a part to its first load by another block, through L2 with a fence between; and what clearing
-the numbers that say so takes before the kernel. Not measured here."""
+HAND_US, CLEAR_US = 1.5, 1.5
+"""From the last store of a part to its first load by another block, through L2 with a fence between (H200); and what
+clearing the numbers that say so takes before the kernel, not measured by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,7 @@ class ProductFeatures:
                     is read
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
     line_bytes      the first, where a row that begins inside a line counts with both of its lines
+    stored_bytes    that a block stores in its life, counted so too; of a sum in parts the last block alone
     parts           of a sum, that blocks hand over, of handed_bytes each
     """
 
@@ -98,6 +107,7 @@ class ProductFeatures:
     l2_bytes: float
     line_bytes: float
     dram_bytes: float
+    stored_bytes: float = 0.0
     parts: int = 1
     handed_bytes: float = 0.0
 
@@ -113,8 +123,9 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
     elif f.groups * each == 1 and not f.in_flight:
         cores *= ALONE
     ahead = f.stages - 1 - f.in_flight
-    ring = f.chunks * COPY_US / max(1, ahead)
+    ring = f.chunks * COPY_US * (MULTICAST if f.cluster > 1 else 1.0) / max(1, ahead)
     beside = f.tiles * (EPILOGUE_CLOCKS + f.beside_clocks + max(0.0, f.steps - 1) * STEP_CLOCKS)
+    beside += f.stored_bytes / (SMEM_LINE_BYTES * (f.groups if f.in_turns else 1))
     clock = float(card.max_sm_clock_mhz)
     for _ in range(3):  # the longer it takes, the slower it runs
         cores_us, beside_us = each * cores / clock, beside / clock
@@ -128,11 +139,12 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
         work_us = turns * (body_us + FILL_US) + DRAIN_US
         share = 1.0 - (1.0 - CLOCK_SHARE) * min(1.0, work_us / COOL_US)
         clock = card.max_sm_clock_mhz * share
-    l2_us = max(f.l2_bytes / sms, f.line_bytes / card.sm_count) / (L2_BYTES_PER_CLOCK * clock)
+    lines = f.line_bytes + f.blocks * f.stored_bytes / f.parts
+    l2_us = max(f.l2_bytes / sms, lines / card.sm_count) / (L2_BYTES_PER_CLOCK * clock)
     dram_us = 1e6 * f.dram_bytes / card.dram.best_read
     waits_us = turns * f.chunks * STAGE_US + FEW_BYTES_US / (each * f.stages * f.stage_bytes) + AGAIN_US * l2_us
     handed_us = _handed_us(f, clock)
-    total = FIXED_US + max(work_us, l2_us + FILL_US, dram_us + waits_us + FILL_US) + handed_us
+    total = FIXED_US + _beside(work_us, l2_us + FILL_US, dram_us + waits_us + FILL_US) + handed_us
     terms: Mapping[str, float] = MappingProxyType(
         {
             "fixed": FIXED_US,
@@ -149,9 +161,15 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
     return Prediction(total, terms)
 
 
+def _beside(*us: float) -> float:
+    """What takes so long each and goes on side by side takes together."""
+    longest = max(us)
+    return longest * math.pow(math.fsum(math.pow(one / longest, BESIDE) for one in us), 1 / BESIDE)
+
+
 def _handed_us(f: ProductFeatures, clock: float) -> float:
-    """All blocks but one store their parts to L2 at once, and that one takes each from there; the numbers that say
-    which are there are cleared before."""
+    """All blocks but one store their parts to L2 at once, and that one takes each from there, so that each goes there
+    and back; the numbers that say which are there are cleared before."""
     if f.parts == 1:
         return 0.0
-    return CLEAR_US + HAND_US + f.parts * f.handed_bytes / (L2_BYTES_PER_CLOCK * clock)
+    return CLEAR_US + HAND_US + 2 * f.parts * f.handed_bytes / (L2_BYTES_PER_CLOCK * clock)

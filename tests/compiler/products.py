@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import BufferKind, CopyVia, TensorView
@@ -38,6 +39,24 @@ def product(
     return from_wire(inputs, ops, "y")
 
 
+def gated(m: int = 640, n: int = 64, k: int = 128) -> Fusion:
+    """silu(x @ g) * (x @ u) + residual, in bf16: two products of one operand."""
+    shapes = {"x": [m, k], "g": [n, k], "u": [n, k], "r": [m, n]}
+    inputs = [{"name": name, "shape": shape, "dtype": "bf16"} for name, shape in shapes.items()]
+    ops: list[dict[str, Any]] = []
+    for name in ("g", "u"):
+        ops.append({"op": "permute", "in": [name], "out": f"{name}_t", "dims": [1, 0]})
+        ops.append({"op": "matmul", "in": ["x", f"{name}_t"], "out": f"{name}_y", "dtype": "f32"})
+    ops += [
+        {"op": "silu", "in": ["g_y"], "out": "s"},
+        {"op": "mul", "in": ["s", "u_y"], "out": "p"},
+        {"op": "cast", "in": ["r"], "out": "rf", "dtype": "f32"},
+        {"op": "add", "in": ["p", "rf"], "out": "q"},
+        {"op": "cast", "in": ["q"], "out": "y", "dtype": "bf16"},
+    ]
+    return from_wire(inputs, ops, "y")
+
+
 @dataclass(frozen=True)
 class Groups:
     """How warp groups make a product: tiles of `rows` by `columns` and `k`, in `stages`; `groups` that compute, of one
@@ -66,6 +85,13 @@ class Groups:
     is_mma: bool = True
     parts: int = 1
     dealt: int = 0
+
+
+def kind_of(sf: ScheduledFusion, name: str) -> OpKind:
+    """The operator that makes a tensor."""
+    made = sf.producer(name)
+    assert made is not None
+    return made.kind
 
 
 def by_warp_groups(fusion: Fusion, how: Groups, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
@@ -255,7 +281,7 @@ def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> Sch
     op = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
     tv, shared = op.output, op.tensor_inputs
     (out,) = b.sf.outputs
-    if b.sf.producer(out).kind is not OpKind.COPY:  # type: ignore[union-attr]
+    if kind_of(b.sf, out) is not OpKind.COPY:
         b.do(st.CacheOutput(out, "y_r", LOCAL))
     held = ("left", "right")
     for name, copy in zip(shared, held, strict=True):
@@ -289,7 +315,7 @@ def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> Sch
     b.do(st.Propagate(tv, tuple(others)))
     for name in others:
         b.parallelize(name, [P.BIDX, *inside, P.UNROLL, P.UNROLL])
-    narrow = [name for name in others if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]
+    narrow = [name for name in others if kind_of(b.sf, name) is OpKind.CAST][-1:]
     for name in dict.fromkeys((*narrow, out)):
         b.do(st.Parallelize(name, 7, P.VECTORIZE))
     b.inline((tv,), 1)

@@ -68,6 +68,10 @@ SQUARE_OF_FP8: list[Document] = [
     {"op": "permute", "in": ["q"], "out": "qt", "dims": [1, 0]},
     {"op": "matmul", "in": ["q", "qt"], "out": "z"},
 ]
+TWO_DTYPES = [
+    {"op": "permute", "in": ["n"], "out": "nt", "dims": [1, 0]},
+    {"op": "matmul", "in": ["x", "nt"], "out": "z"},
+]
 
 CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     # what is wrong, how to get there, place, part of what was found, part of the fix
@@ -205,6 +209,7 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("index with dims", op("argmax", "x", dims=[0]), "ops[4].dims", "unknown", "Did you mean dim"),
     ("matmul of vectors", op("matmul", "bf", "bf"), "ops[4].in[0]", "f32 (8)", "Reshape it to two"),
     ("matmul of other sizes", op("matmul", "x", "x"), "ops[4].in[1]", "f32 (M, 8)", "Permute, reshape"),
+    ("matmul of two dtypes", lambda d: d["ops"].extend(TWO_DTYPES), "ops[5].in[1]", "i32 (8, M)", "Cast one of"),
     ("symbol of no input", op("iota", shape=["K"], dim=0, dtype="i32"), "ops[4].shape[0]", "symbol 'K'", "an input's"),
     ("no outputs", lambda d: d.update(outputs=[]), "outputs", "no entries", "Name the values"),
     ("unknown output", output(name="gg"), "outputs[0].name", "'gg'", "Did you mean g"),

@@ -177,16 +177,14 @@ def infer_loop_nest(sf: ScheduledFusion, graph: IdGraph) -> LoopNest:
             type_ = sf.tensor(name).types[i]
             if type_.is_thread and name in extents:
                 beside[number] = var(Var(BUILTIN[type_], extents[name][i]))
-    in_turns = _in_turns(sf, loops, numbers, group)
+    in_turns = _in_turns(sf, loops, group)
     paths = _paths(sf, group)
     depths = {t: _depth(sf.tensor(t), group[t], paths[t]) for t in group}
     dealt = max((t.dealt for t in sf.tensors), default=0)
     return LoopNest(group, dims, runs_as, extents, paths, depths, varying, beside, in_turns, dealt)
 
 
-def _in_turns(
-    sf: ScheduledFusion, loops: LoopMap, numbers: dict[Loop, int], group: dict[str, tuple[int | None, ...]]
-) -> frozenset[int]:
+def _in_turns(sf: ScheduledFusion, loops: LoopMap, group: dict[str, tuple[int | None, ...]]) -> frozenset[int]:
     """Loops that threads have and a ring inside of them goes round in: they stand around what the threads do, too.
 
     Stages that are slices go from one group to the other in every turn of the ring, and the threads have no such loop.

@@ -43,7 +43,6 @@ class ProductShape:
     dtype: DType
     rows: tuple[ProductOperand, ...]
     columns: tuple[ProductOperand, ...]
-    batch_dims: tuple[int, ...]
     m_dims: tuple[int, ...]
     n_dims: tuple[int, ...]
     batch: int
@@ -113,7 +112,6 @@ def product_shape(sf: ScheduledFusion, *, folds_too: bool = False) -> ProductSha
         dtype=sf.tensor(made[0].tensor_inputs[0]).dtype,
         rows=tuple(sides[0]),
         columns=tuple(sides[1]),
-        batch_dims=batch,
         m_dims=m_dims,
         n_dims=n_dims,
         batch=prod(extents[d] for d in batch),

@@ -25,6 +25,18 @@ CASES = (
         (("folded_axes_stay_in_a_cluster", "v1_matmul: axis 1", "BIDz", "a loop, a thread dimension or Cluster"),),
     ),
     Case(
+        "tiles whose blocks wait",
+        lambda: groups(of=product(131 * 64, 64, 384), how=THREE_PARTS),
+        lambda: groups(of=product(132 * 64, 64, 384), how=THREE_PARTS),
+        (("blocks_that_are_waited_for_find_room", "v1_matmul", 132, 131),),
+    ),
+    Case(
+        "tiles of pairs of blocks that wait",
+        lambda: groups(of=product(130 * 64, 64, 384), how=replace(THREE_PARTS, cluster=2)),
+        lambda: groups(of=product(132 * 64, 64, 384), how=replace(THREE_PARTS, cluster=2)),
+        (("blocks_that_are_waited_for_find_room", "v1_matmul", 132, 130),),
+    ),
+    Case(
         "groups with tiles of their own",
         lambda: groups(of=FUSION, how=replace(THREE_PARTS, groups=2, rows=128)),
         lambda: groups(of=FUSION, how=replace(THREE_PARTS, groups=2, turns=True)),

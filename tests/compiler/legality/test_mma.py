@@ -1,6 +1,7 @@
 """The lowering's rules on products by tensor cores: the nearest legal and the nearest illegal schedule of each."""
 
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from compiler.explicit.generate import lowered_form
 from compiler.ir.fusion import Fusion
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
+from compiler.schedule.apply import apply
 from compiler.schedule.replay import replay_document
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.warp_product import WarpProduct
@@ -53,10 +55,11 @@ def of_exponentials(k: int) -> Schedule:
     return ready(WarpProduct().trace(from_wire(inputs, ops, "y"), BY_WARPS))
 
 
-def of_held_rows(*, columns_held: bool = False) -> Schedule:
+def of_held_rows(*changed: st.Step, columns_held: bool = False) -> Schedule:
     """A warp group that loads fragments of its rows, or of the columns, itself."""
     document = rows_held("bfloat16", 2, "float32", columns_held=columns_held)
-    return lowered_form(replay_document(document).sf, arch_named("sm_90a"))
+    sf = reduce(apply, changed, replay_document(document).sf)
+    return lowered_form(sf, arch_named("sm_90a"))
 
 
 BY_WARPS = {
@@ -95,6 +98,20 @@ CASES = (
                 "(k6 * 1024 + (tx / 4) * 32 + ((mma6 / 2) % 4) * 8 + (mma6 / 8) * 4 + mma4 * 2 + (mma6 % 2))",
                 "lines of 128, 64 or 32 bytes, swizzled, or of 16",
             ),
+        ),
+    ),
+    Case(
+        "rows that registers hold while groups are under way",
+        of_held_rows,
+        lambda: of_held_rows(st.ProductsInFlight("sums", 1)),
+        tuple(
+            (
+                "products_in_flight_leave_stages_to_fill",
+                f"sums reads {name}",
+                "1 groups under way, 1 stages",
+                "2 stages that warps of their own fill",
+            )
+            for name in ("x_r", "w_s")
         ),
     ),
     Case(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -19,9 +20,10 @@ from fusetune.wire.parse import parse_binding, parse_fusion
 from search.cost.panels import lines_of_rows
 from search.cost.predicting import predict_launch
 from search.cost.product_features import has_products, product_features
+from search.cost.products import predict_product
 from search.space.schedulers import schedulers_for
 from search.space.schedulers.product import Product
-from tests.compiler.products import product
+from tests.compiler.products import gated, product
 from tests.search.schedulers.fusions import SUITE
 
 CARD = card_named("H100 SXM")
@@ -126,16 +128,71 @@ def test_lines_are_counted_where_rows_are_no_whole_lines() -> None:
     assert odd.line_bytes == 1.875 * odd.l2_bytes
 
 
+@pytest.mark.parametrize(
+    ("columns", "store", "name", "lines"),
+    [
+        pytest.param(256, "tma", "product", 1.0, id="boxes of whole lines"),
+        pytest.param(264, "tma", "product", 1.875, id="boxes of rows that begin inside a line"),
+        pytest.param(256, "vector", "product", 1.0, id="by threads"),
+        pytest.param(256, "vector", "launches-sums2-product+column", 2.0, id="sums in f32"),
+    ],
+)
+def test_what_is_stored_is_counted(columns: int, store: str, name: str, lines: float) -> None:
+    f = product_features(made_of(product(256, columns, 1024), name, store=store), CARD)
+    tiles = 4 * -(-columns // 64)
+    assert f.blocks in (tiles, 2 * tiles)
+    assert f.blocks * f.stored_bytes == 2 * 64 * 64 * f.blocks * lines
+
+
+def test_groups_that_share_a_tile_store_it_together() -> None:
+    f = product_features(launch(SHORT, "steps of 128"), CARD)
+    assert f.blocks * f.stored_bytes == pytest.approx(2 * 8192 * 8192, rel=0.04)  # the last turn is not full
+
+
+def test_what_goes_on_side_by_side_takes_as_long_as_the_slowest_or_longer() -> None:
+    alone, equal = (
+        predict_product(CARD, replace(product_features(launch(SHORT, "steps of 128"), CARD), dram_bytes=nbytes))
+        for nbytes in (1.0, 0.9 * 8192 * 8192 * 8)
+    )
+    work = alone.total_us - alone.terms["fixed"]
+    memory = equal.terms["memory"]
+    assert memory < equal.total_us - equal.terms["fixed"] < 1.1 * max(work, memory + 10)
+    assert alone.total_us < equal.total_us
+
+
+def test_a_copy_for_several_blocks_comes_later() -> None:
+    terms = {way: predict_launch(CARD, launch(SHORT, way)).terms for way in ("steps of 64", "pairs along rows")}
+    assert terms["pairs along rows"]["ring"] == pytest.approx(1.2 * terms["steps of 64"]["ring"])
+
+
+def test_parts_go_to_l2_and_come_from_there() -> None:
+    f = replace(product_features(launch(SHORT, "steps of 128"), CARD), parts=2)
+    handed = [predict_product(CARD, replace(f, handed_bytes=n)).terms["handed_on"] for n in (0.0, 1e6, 2e6)]
+    assert handed[2] - handed[1] == pytest.approx(handed[1] - handed[0])
+    rate = 54.0 * CARD.max_sm_clock_mhz  # bytes a microsecond, at the highest clock
+    assert handed[1] - handed[0] >= 2 * 2 * 1e6 / rate
+
+
 def test_operands_that_are_read_in_parts_are_counted() -> None:
     f = product_features(made_of(product(64, 128, 1024), "launches-sums2-product+column"), CARD)
     assert f.l2_bytes == f.blocks * f.chunks * f.stage_bytes
     assert f.stage_bytes == (64 + 64) * 128, "a line of each row of both operands"
 
 
-def made_of(fusion: Fusion, name: str) -> GeneratedLaunch:
+def test_operands_of_all_products_of_a_kernel_are_counted() -> None:
+    """silu(x @ g) * (x @ u): three tiles a stage, of which one is read by both."""
+    f = product_features(made_of(gated(512, 128, 1024), "product"), CARD)
+    assert f.stage_bytes == (64 + 64 + 64) * 128, "a line of each row of x, g and u"
+    assert f.l2_bytes == f.blocks * f.chunks * f.stage_bytes
+    assert f.tensor_clocks == f.chunks * 2 * 4 * 33, "two products, four instructions of 64 columns a stage"
+    assert f.operand_clocks == f.chunks * (2 * 4 * 32 + 3 * 64), "tiles that are read, and those that arrive"
+
+
+def made_of(fusion: Fusion, name: str, **more: Any) -> GeneratedLaunch:
     """The first launch, in tiles of 64 x 64 that one group makes."""
     scheduler = next(one for one in schedulers_for(fusion, CARD) if one.name == name)
-    wanted = {"consumers": "single", "tile_rows": 64, "tile_columns": 64, "k_lines": 1, "paired": "none"}
+    tile = {"consumers": "single", "tile_rows": 64, "tile_columns": 64, "k_lines": 1, "paired": "none", "parts": 1}
+    wanted = {**tile, "swap": False, **more}
     for point in scheduler.space(fusion, CARD.arch).sample(20_000, 0):
         if wanted.items() <= {knob.removeprefix("0."): value for knob, value in point.items()}.items():
             return generate(scheduler.trace(fusion, point), CARD.arch).launches[0]

@@ -4,7 +4,7 @@ and one step changed."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from compiler.arch import card_or_default
@@ -14,7 +14,6 @@ from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
 from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers import singles_for
-from search.space.schedulers.product import Product
 from tests.compiler.products import product
 
 P = ParallelType
@@ -48,23 +47,72 @@ def traces(seed: int, scheduler: str = "product") -> Iterator[tuple[str, Schedul
                 yield f"{fusion.value(fusion.outputs[0]).shape} {point}", made
 
 
-def small_traces(seed: int) -> Iterator[tuple[str, ScheduleTrace]]:
-    """The same of one group of warps and few columns, each of which is multiplied by itself."""
+def small_traces(seed: int, scheduler: str = "product") -> Iterator[tuple[str, ScheduleTrace]]:
+    """The same of few columns, each of which is multiplied by itself: of one group of warps, or of a thread."""
     random = Random(seed)
+    card = FEW_SMS_WITH_TENSOR_MEMORY if scheduler == "tensor_product" else FEW_SMS
     while True:
         fusion = random_fusion(random)
-        space = Product(FEW_SMS.sm_count).space(fusion, FEW_SMS.arch)
-        columns = random.choice((8, 16, 24, 32))
-        chosen = space.having({"tile_columns": columns, "k_lines": 1}) if space.knobs else space
-        for point in chosen.sample(1, random.randrange(1 << 30)):
-            yield f"{point}", Product(FEW_SMS.sm_count).trace(fusion, point)
+        columns, drawn = random.choice((8, 16, 24, 32)), random.randrange(1 << 30)
+        for one in (s for s in singles_for(fusion, card) if s.name == scheduler):
+            chosen = one.space(fusion, card.arch).having({"tile_columns": columns, "k_lines": 1})
+            for point in chosen.sample(1, drawn):
+                made = one.trace(fusion, point)
+                assert isinstance(made, ScheduleTrace)
+                yield f"{fusion.value(fusion.outputs[0]).shape} {point}", made
 
 
 def without_instructions(trace: ScheduleTrace) -> ScheduleTrace:
     """Every axis that an instruction takes is Serial, or Unroll where registers lie along it, as everywhere; nothing is
-    waited for any more."""
-    kept = [s for s in trace.steps if not isinstance(s, steps.ProductsInFlight)]
-    return ScheduleTrace(trace.fusion, tuple(map(_serial, kept)))
+    waited for any more. What lay in tensor memory lies in registers of the threads that read it."""
+    kept = [s for s in trace.steps if not isinstance(s, steps.ProductsInFlight | steps.TmemDimsep)]
+    away = _TensorMemory.of(trace)
+    return ScheduleTrace(trace.fusion, tuple(after for s in kept for after in away.left(s)))
+
+
+@dataclass(frozen=True)
+class _TensorMemory:
+    """What a trace has in tensor memory, of it in half of the lanes, and what is loaded from there."""
+
+    kept: frozenset[str]
+    halves: frozenset[str]
+    loaded: frozenset[str]
+
+    @classmethod
+    def of(cls, trace: ScheduleTrace) -> _TensorMemory:
+        kept = {s.tensor for s in trace.steps if isinstance(s, steps.SetMemory) and s.memory is MemoryType.TENSOR}
+        placed = [s for s in trace.steps if isinstance(s, steps.SetAllocationDomain) and s.tv in kept]
+        loaded = {s.out for s in trace.steps if isinstance(s, steps.CacheInput) and s.via is CopyVia.LD_TMEM}
+        return cls(frozenset(kept), frozenset(s.tv for s in placed if s.strides), frozenset(loaded))
+
+    def left(self, step: steps.Step) -> list[steps.Step]:
+        """What is left of a step where nothing is in tensor memory."""
+        match step:
+            case steps.SetMemory() if step.tensor in self.kept:
+                return [replace(step, memory=MemoryType.LOCAL)]
+            case steps.CacheInput() if step.out in self.loaded:
+                return [replace(step, via=CopyVia.PLAIN)]
+            case steps.SetAllocationDomain() if step.tv in self.kept:
+                return []
+            case steps.ParallelizeLoops() if step.tv in self.kept:
+                return self._by_threads(step)
+            case steps.ParallelizeLoops() if step.tv in self.loaded:
+                return [replace(step, types=tuple(P.UNROLL if p is P.VECTORIZE else p for p in step.types))]
+        return [_serial(step)]
+
+    def _by_threads(self, step: steps.ParallelizeLoops) -> list[steps.Step]:
+        """[.., rows, columns, k] of an instruction -> [.., halves, thread, half, 8 columns, side, k]: the elements by
+        the threads that load them."""
+        tv, at = step.tv, len(step.types) - 3
+        warp = 16 if tv in self.halves else 32
+        cut: list[steps.Step] = [
+            steps.Split(tv, *one) for one in ((at + 1, 8), (at + 2, 2), (at, warp), (at + 1, 16), (at + 2, 8))
+        ]
+        # warp, halves, half, line | 8 columns, pair, side | k
+        moves = tuple((at + old, at + new) for new, old in enumerate((1, 0, 3, 5, 2, 4, 6, 7)))
+        threads: list[steps.Step] = [steps.Reorder(tv, moves), steps.Merge(tv, at + 1), steps.Merge(tv, at + 1)]
+        types = (*step.types[:at], P.UNROLL, P.TIDX, P.UNROLL, P.UNROLL, P.UNROLL, P.SERIAL)
+        return [*cut, *threads, replace(step, types=types)]
 
 
 def _serial(step: steps.Step) -> steps.Step:

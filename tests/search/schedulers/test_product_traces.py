@@ -12,6 +12,7 @@ import pytest
 from compiler.arch import Arch, arch_named
 from compiler.emulate.ptx.parser import parse
 from compiler.errors import CompileError, IllegalSchedule, InvalidStep, Unsupported
+from compiler.ir.iter_domain import ParallelType
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.schedule.trace import ScheduleTrace
@@ -32,19 +33,32 @@ def fault_of(trace: ScheduleTrace, pool: CompilePool, arch: Arch = HOPPER) -> st
     return verdict.fault or (f"off by {verdict.max_error}" if verdict.max_error else "")
 
 
-def without_instructions_are_right(seed: int, count: int, pool: CompilePool) -> None:
-    for name, trace in islice(small_traces(seed), count):
-        assert fault_of(without_instructions(trace), pool) == "", name
+def without_instructions_are_right(seed: int, count: int, pool: CompilePool, scheduler: str = "product") -> None:
+    arch = BLACKWELL if scheduler == "tensor_product" else HOPPER
+    for name, trace in islice(small_traces(seed, scheduler), count):
+        plain = without_instructions(trace)
+        types = {p for t in plain.replay().tensors for p in t.types}
+        assert ParallelType.MMA not in types, name
+        assert fault_of(plain, pool, arch) == "", name
 
 
-def test_with_every_axis_of_an_instruction_by_itself_the_integers_are_the_same(pool: CompilePool) -> None:
-    without_instructions_are_right(0, 1, pool)
+of_groups_and_of_a_thread = pytest.mark.parametrize("scheduler", ["product", "tensor_product"])
+
+
+@of_groups_and_of_a_thread
+def test_with_every_axis_of_an_instruction_by_itself_the_integers_are_the_same(
+    scheduler: str, pool: CompilePool
+) -> None:
+    without_instructions_are_right(0, 1, pool, scheduler)
 
 
 @pytest.mark.long
+@of_groups_and_of_a_thread
 @pytest.mark.parametrize("seed", range(1, 11))
-def test_a_hundred_products_give_the_same_integers_without_instructions(seed: int, pool: CompilePool) -> None:
-    without_instructions_are_right(seed, 10, pool)
+def test_a_hundred_products_give_the_same_integers_without_instructions(
+    seed: int, scheduler: str, pool: CompilePool
+) -> None:
+    without_instructions_are_right(seed, 10, pool, scheduler)
 
 
 def outcome(trace: ScheduleTrace, pool: CompilePool, arch: Arch) -> str:

@@ -19,8 +19,7 @@ from search.cost.product_features import product_features
 from search.cost.products import predict_product
 from search.space.schedulers import refusals, singles_for
 from search.space.schedulers.tensor_product import ProductByOneThread
-from tests.compiler.products import product
-from tests.compiler.schedules import from_wire
+from tests.compiler.products import gated, product
 from tests.search.random_fusions.cases import Case, random_case
 from tests.search.random_fusions.proving import Kernel, outcome
 
@@ -34,24 +33,6 @@ BY_ONE = {
     "tile_rows": 128, "tile_columns": 64, "k_lines": 1, "stages": 3, "accumulators": 2, "raster": "rows",
     "raster_group": 1, "blocks_per_sm": 1, "store": "tma", "store_columns": 64, "swap": False, "math": "exact",
 }  # fmt: skip
-
-
-def gated(m: int = 640, n: int = 64, k: int = 128) -> Fusion:
-    """silu(x @ g) * (x @ u) + residual, in bf16: two products of one operand."""
-    shapes = {"x": [m, k], "g": [n, k], "u": [n, k], "r": [m, n]}
-    inputs = [{"name": name, "shape": shape, "dtype": "bf16"} for name, shape in shapes.items()]
-    ops: list[dict[str, Any]] = []
-    for name in ("g", "u"):
-        ops.append({"op": "permute", "in": [name], "out": f"{name}_t", "dims": [1, 0]})
-        ops.append({"op": "matmul", "in": ["x", f"{name}_t"], "out": f"{name}_y", "dtype": "f32"})
-    ops += [
-        {"op": "silu", "in": ["g_y"], "out": "s"},
-        {"op": "mul", "in": ["s", "u_y"], "out": "p"},
-        {"op": "cast", "in": ["r"], "out": "rf", "dtype": "f32"},
-        {"op": "add", "in": ["p", "rf"], "out": "q"},
-        {"op": "cast", "in": ["q"], "out": "y", "dtype": "bf16"},
-    ]
-    return from_wire(inputs, ops, "y")
 
 
 def run_of(fusion: Fusion, point: dict[str, Any], pool: CompilePool, case: Case | None = None) -> str:
