@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.loops.deal import dealt_axes, most_others
+from compiler.analysis.loops.deal import dealt_turns, most_others
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, Card
 from compiler.ir.ops import CONTRACTIONS
@@ -123,9 +123,8 @@ def _handed_on(kernel: k.Kernel, made: TensorView) -> dict[str, Any]:
     sums = sum(p.nbytes for p in kernel.scratch if not p.is_zeroed)
     if not sums:
         return {}
-    if (axes := dealt_axes(made)) is not None and made.dealt:
-        others = most_others(*(made.loop[i].extent for i in axes), made.dealt)
-        return {"parts": 1 + others, "handed_bytes": sums / kernel.grid[0]}
+    if (turns := dealt_turns(made)) is not None:
+        return {"parts": 1 + most_others(*turns, made.dealt), "handed_bytes": sums / kernel.grid[0]}
     tiles, parts = kernel.grid[0] * kernel.grid[2], kernel.grid[1]
     return {"parts": parts, "handed_bytes": sums / (tiles * (parts - 1))}
 
