@@ -99,6 +99,7 @@ def product_features(
         line_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times * c.lines for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
         stored_bytes=_stored_bytes(kernel, sites, askers if by_groups else 1, threads),
+        storing=prod(kernel.grid) // (kernel.grid[1] if kernel.scratch else 1),  # of a sum in parts, those of the last
         **_handed_on(kernel),
     )
 
