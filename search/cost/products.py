@@ -165,7 +165,7 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
 def _beside(*us: float) -> float:
     """What takes so long each and goes on side by side takes together."""
     longest = max(us)
-    return longest * math.fsum((one / longest) ** BESIDE for one in us) ** (1 / BESIDE)
+    return longest * math.pow(math.fsum((one / longest) ** BESIDE for one in us), 1 / BESIDE)
 
 
 def _handed_us(f: ProductFeatures, clock: float) -> float:
