@@ -47,6 +47,10 @@ SETMAXNREG_LEAST, SETMAXNREG_MOST = 24, 256
 WORD_BYTES = (1, 2, 4, 8, 16)
 """Bytes of one load or store of a thread (PTX, ld and st; the 32 of capability 10 are for global memory alone)."""
 MAX_WORD_BYTES = WORD_BYTES[-1]
+MAX_LOCAL_BYTES = 512 * 1024
+"""Local memory of a thread (CUDA guide, technical specifications per compute capability)."""
+WARP_STORE_BYTES = WARP_THREADS * MAX_WORD_BYTES
+"""What a warp stores at once: a shorter run of memory breaks its store up, on any card."""
 WIDE_WORD_BYTES = 32
 """Of a word between global memory and registers from capability 10.0 on (PTX, ld and st)."""
 CP_ASYNC_BYTES = (4, 8, 16)
@@ -180,7 +184,6 @@ class Arch:
     smem_unit_bytes: int = 128
     max_grid: tuple[int, int, int] = (2**31 - 1, 65535, 65535)
     max_block: tuple[int, int, int] = (1024, 1024, 64)
-    max_kernel_parameter_bytes: int = 32764
 
     @property
     def smem_per_sm_bytes(self) -> int:

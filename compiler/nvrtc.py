@@ -295,6 +295,8 @@ class CompileCache:
 def compile_handler(cache_directory: str | None) -> Callable[[Request], Compiled]:
     """Runs in a child: the function that answers its requests."""
     cache = None if cache_directory is None else CompileCache(Path(cache_directory))
+    with contextlib.suppress(Exception):  # loads it before the first request, which meets again what is wrong
+        nvrtc_version()
 
     def answer(request: Request) -> Compiled:
         if cache is not None and (found := cache.get(request)) is not None:

@@ -12,6 +12,7 @@ from hypothesis import given, settings, strategies
 
 from compiler.nvrtc import CompilePool
 from tests.compilers import PtxPool, SharedPool
+from tests.nursery import Nursery
 
 if TYPE_CHECKING:
     from search.proof.emulated.apart import Prover
@@ -79,6 +80,22 @@ def ptx_pool(pytestconfig: pytest.Config, machine_pool: CompilePool) -> Iterator
         return
     with PtxPool() as shared:
         yield shared
+
+
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """What processes are forked from."""
+    with Nursery() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def forked(nursery: Nursery) -> Iterator[None]:
+    """Children of `compiler.child` are forked from the nursery: for tests of what they are asked, not of how they
+    start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("compiler.child.spawned", nursery.child)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from math import prod
 from compiler.analysis.id.graph import IdGraph, id_graph
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.loops.axes import LoopMap, dimension_sizes, loop_map
+from compiler.analysis.loops.deal import DealtTurns, infer_deal
 from compiler.analysis.loops.fold import Fold, infer_folds
 from compiler.analysis.loops.grid_fold import GridFold, infer_grid_folds
 from compiler.analysis.loops.online import OnlineFold, online_folds
@@ -146,9 +147,14 @@ class Facts:
         return infer_folds(self.sf, self.indexing.nest)
 
     @cached_property
+    def deal(self) -> DealtTurns | None:
+        """The turns of a product that blocks have equal shares of."""
+        return infer_deal(self.sf, self.indexing.nest)
+
+    @cached_property
     def grid_folds(self) -> dict[str, GridFold]:
         """By name: the products whose sums blocks of the grid have parts of."""
-        return infer_grid_folds(self.sf, self.indexing.nest)
+        return infer_grid_folds(self.sf, self.indexing.nest, self.deal)
 
     @cached_property
     def scans(self) -> dict[str, BlockScan]:

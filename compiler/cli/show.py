@@ -26,6 +26,7 @@ from compiler.faults import UsageFault, reporting
 from compiler.ir.printer import fusion_text, scheduled_text
 from compiler.legality import Schedule, check
 from compiler.lower.printer import kernel_ir_text
+from compiler.schedule.start import parts_text
 from compiler.schedule.trace import Trace, launches_of
 
 
@@ -81,7 +82,8 @@ def _show_trace(trace: Trace) -> None:
     """Prints each launch's steps and the loops that come of them. Raises InvalidStep, after the steps, where they
     cannot be taken."""
     for number, (head, launch) in enumerate(zip(heads(trace), launches_of(trace), strict=True)):
-        typer.echo(f"{chr(10) * (number > 0)}{head}{launch.trace}\n")
+        parts = parts_text(launch.trace.fusion)
+        typer.echo(f"{chr(10) * (number > 0)}{head}{parts}{chr(10) * bool(parts)}{launch.trace}\n")
         typer.echo(loop_tree_text(launch.trace.scheduled))
 
 

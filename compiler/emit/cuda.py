@@ -29,7 +29,7 @@ from compiler.emit.values import ELEMENT, compute, convert, divisor, parameter, 
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import OpKind
-from compiler.lower.grid_ir import AwaitTold, ScratchLoad, ScratchStore, Tell
+from compiler.lower.grid_ir import AwaitTold, DealtShare, DealtSteps, PartsBehind, ScratchLoad, ScratchStore, Tell
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -196,7 +196,7 @@ def _pieces_of(kernel: Kernel) -> set[str]:
                 used.add("elect")
             case Loop() if gathers_bytes(s):
                 used.add("bytes")
-            case Declare() | Loop() | If() | Sync():
+            case Declare() | Loop() | If() | Sync() | PartsBehind() | DealtShare() | DealtSteps():
                 pass
             case TmemCopy() | TmemShift() | TmemCommit():
                 used.add("tmem_copy")
@@ -379,8 +379,8 @@ def _statement(s: Stmt, unrolled: frozenset[str]) -> list[str]:
             return ["ft_bulk_wait_read<0>();"]
         case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [by_tensor_cores(s)]
-        case AwaitTold() | Tell() | ScratchLoad() | ScratchStore():
-            return [over_grid(s)]
+        case PartsBehind() | DealtShare() | DealtSteps() | AwaitTold() | Tell() | ScratchLoad() | ScratchStore():
+            return over_grid(s)
         case _:
             return [on_tensor_memory(s)]
 
@@ -392,7 +392,7 @@ def _loop(s: Loop, unrolled: frozenset[str]) -> list[str]:
     inside = unrolled | {name} if s.unroll else unrolled
     return [
         "#pragma unroll" if s.unroll else "#pragma unroll 1",
-        f"for (Index {name} = 0u; {name} < {total(s.trip)}; ++{name}) {{",
+        f"for (Index {name} = {total(s.start)}; {name} < {total(s.trip)}; ++{name}) {{",
         *_block(s.body, 1, inside),
         "}",
     ]

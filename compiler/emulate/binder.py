@@ -238,7 +238,7 @@ def constant(operand: Immediate, wanted: np.dtype[Any]) -> Any:
     raise UnknownForm(f"the constant {value} read as {wanted}")
 
 
-def wide_reader(operand: Operand, insn: PtxInstruction) -> Reader:
+def wide_reader(operand: Operand) -> Reader:
     """Reads a 128-bit register: (lanes, 2) words of 8 bytes, the low one first."""
     if not isinstance(operand, Register) or operand.nbits != 128:
         raise UnknownForm(f"{operand} as a 128-bit value")
@@ -246,7 +246,7 @@ def wide_reader(operand: Operand, insn: PtxInstruction) -> Reader:
     return lambda a: a.machine.registers[index][a.lanes]
 
 
-def wide_writer(operand: Operand, insn: PtxInstruction) -> Writer:
+def wide_writer(operand: Operand) -> Writer:
     """Writes a 128-bit register from (lanes, 2) words of 8 bytes."""
     if not isinstance(operand, Register) or operand.nbits != 128:
         raise UnknownForm(f"a 128-bit result in {operand}")

@@ -3,7 +3,7 @@ schedules")."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import gcd
@@ -12,7 +12,6 @@ from typing import Any
 from compiler.analysis.id.graph_indexing import GraphIndexing
 from compiler.analysis.id.indexing import Indexing, first_lane, lanes_are_consecutive
 from compiler.analysis.loops.axes import with_types_of_their_loops
-from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.memory_order import as_allocated
 from compiler.arch import Arch, arch_named
 from compiler.dtypes import FP8, DType
@@ -35,9 +34,6 @@ from compiler.schedule.replay import replay_document
 from compiler.verdict import judge, least_arch
 
 HOPPER = "sm_90a"
-
-MAX_LOCAL_BYTES = 512 * 1024
-"""Local memory of a thread (CUDA guide, technical specifications per compute capability)."""
 
 COMPUTED = tuple(dtype for dtype in DType if dtype in STORED)
 """Types with operators: those of a fusion."""
@@ -208,14 +204,4 @@ def _breaches(schedule: ExplicitSchedule) -> tuple[Violation, ...]:
         broken = tuple(v for r in kept for v in r(schedule))
         if broken:
             return broken
-    return tuple(_local_memory(schedule))
-
-
-def _local_memory(schedule: ExplicitSchedule) -> Iterator[Violation]:
-    for t in schedule.sf.tensors:
-        if t.memory is MemoryType.LOCAL:
-            stages = t.circular.stages if t.circular is not None else 1
-            found = layout_of(t).elems * t.dtype.nbytes * stages
-            if found > MAX_LOCAL_BYTES:
-                fix = "Inline the tensor deeper, or keep it in shared memory."
-                yield Violation("registers_fit_local_memory", t.name, found, MAX_LOCAL_BYTES, fix)
+    return ()

@@ -146,6 +146,7 @@ class TensorView(_TensorFacts):
     `part_of`: the input or output that this tensor is another name of, or a part of, from its element `part_offset` on.
     `parked`: of a thread's registers, the first element that is kept in shared memory in their place; 0 for none.
     `in_flight`: groups of the instructions that make it that may be under way while the loop around them goes on.
+    `dealt`: blocks to which the turns of its loops over tiles and along its sum go in equal shares; 0 for none.
     `end`: which places of its first logical axes have elements; None where all have.
     """
 
@@ -168,6 +169,7 @@ class TensorView(_TensorFacts):
     part_offset: int = 0
     parked: int = 0
     in_flight: int = 0
+    dealt: int = 0
     end: End | None = None
 
     def __hash__(self) -> int:

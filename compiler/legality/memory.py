@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler.analysis.id.conditions import kept, settled
+from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.smem_bytes import allocated_loop_axes
 from compiler.analysis.mma.product import is_by_mma
+from compiler.arch import MAX_LOCAL_BYTES
 from compiler.copies.instruction import joined
 from compiler.errors import Kept, Stage, Violation
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import CONTRACTIONS, POINTWISE, OpKind
 from compiler.ir.tensor import CopyVia, TensorOp
-from compiler.legality.rules import Schedule, model_rule
+from compiler.legality.rules import Schedule, model_rule, rule
 
 _L, _T = MemoryType.LOCAL, MemoryType.TENSOR
 
@@ -128,3 +130,19 @@ def shared_memory_fits_a_block(s: Schedule) -> Iterator[Violation | Kept]:
     fits = need.total <= limit
     known = settled(fits, f"{need.total} <= {limit}") if need.is_constant else kept(fits, f"{need} <= {limit}")
     yield from known.require(breach)
+
+
+# Lowering -------------------------------------------------------------------------------------------------------------
+
+
+@rule
+def registers_fit_local_memory(s: Schedule) -> Iterator[Violation]:
+    """What a thread holds and has no registers for lies in its local memory, of 512 KiB (CUDA guide, technical
+    specifications per compute capability)."""
+    for t in s.sf.tensors:
+        if t.memory is _L:
+            stages = t.circular.stages if t.circular is not None else 1
+            found = layout_of(t).elems * t.dtype.nbytes * stages
+            if found > MAX_LOCAL_BYTES:
+                fix = "Inline the tensor deeper, or keep it in shared memory."
+                yield Violation("registers_fit_local_memory", t.name, found, MAX_LOCAL_BYTES, fix)

@@ -11,6 +11,7 @@ from compiler.analysis.mma.instructions import MmaUnit
 from compiler.analysis.mma.product import MmaProduct, is_by_mma
 from compiler.analysis.mma.shared_operand import OperandTile
 from compiler.analysis.mma.tensor_coordinates import accumulator_place
+from compiler.analysis.sync.block_parts import block_parts
 from compiler.arch import REGISTER_BYTES, REGISTER_UNIT
 from compiler.copies.instruction import Path, path_of
 from compiler.errors import Violation
@@ -22,6 +23,10 @@ from compiler.legality.rules import Schedule, model_rule, rule
 
 BESIDE_ACCUMULATORS = 32
 """Registers of a thread beside its part of results: addresses, descriptors, counters of loops."""
+
+BESIDE_RESULTS = 26
+"""Registers that ptxas asks for beside those of one instruction's result, of all that a thread has when the block
+begins (C7602: of 128 for m64n256 at least 154)."""
 
 _IN_REGISTERS, _THERE = "sm_90a for wgmma, sm_80 and up for mma", "sm_100a for tcgen05"
 _TARGETS = {MmaUnit.WGMMA: _IN_REGISTERS, MmaUnit.MMA_SYNC: _IN_REGISTERS, MmaUnit.TCGEN05: _THERE}
@@ -246,6 +251,27 @@ def accumulators_fit_the_registers(s: Schedule) -> Iterator[Violation]:
             f"at most {most - BESIDE_ACCUMULATORS}",
             "Take smaller tiles, or more groups of threads for a tile.",
         )
+
+
+@rule
+def mma_results_fit_the_registers_at_launch(s: Schedule) -> Iterator[Violation]:
+    """What one instruction leaves in a thread's registers, and 26 beside it, are no more than each thread has when the
+    block begins: those that it is given later do not count (ptxas C7602)."""
+    parts = block_parts(s.sf, s.indexing.nest)
+    given = parts.common_registers if parts is not None else None
+    for op, product in _products(s):
+        made = product.instruction
+        if given is None or made is None or made.unit is not MmaUnit.WGMMA:
+            continue
+        held = made.m * made.n // made.unit.threads
+        if held + BESIDE_RESULTS > given:
+            yield Violation(
+                "mma_results_fit_the_registers_at_launch",
+                f"{op.output}: {made}",
+                f"{held} registers of a thread",
+                f"at most {given - BESIDE_RESULTS} of {given}",
+                "Take fewer columns an instruction, or fewer groups of threads for a tile.",
+            )
 
 
 @rule

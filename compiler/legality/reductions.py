@@ -44,6 +44,7 @@ def what_is_summed_over_the_grid_ends_the_kernel(s: Schedule) -> Iterator[Violat
     if not names:
         return
     name, *others = names
+    how = f"dealt to {s.sf.tensor(name).dealt} blocks" if s.sf.tensor(name).dealt else f"summed over {PARTS}"
     after = computed_from(s.sf.ops, name) - {name}
     before = {x for op in s.sf.ops if name in computed_from(s.sf.ops, op.output) for x in (op.output,)}
     found = [
@@ -59,7 +60,7 @@ def what_is_summed_over_the_grid_ends_the_kernel(s: Schedule) -> Iterator[Violat
     for where, what in found:
         yield Violation(
             "what_is_summed_over_the_grid_ends_the_kernel",
-            f"{where}, {name} summed over {PARTS}",
+            f"{where}, {name} {how}",
             what,
             "one sum, and all else made of it",
             "Split the sum in two launches, or leave the other out of this kernel.",
@@ -72,7 +73,7 @@ def parts_of_a_sum_are_taken_by_whole_blocks(s: Schedule) -> Iterator[Violation]
     for each other's turns (PTX ISA, barrier)."""
     for op in s.sf.ops:
         t = s.sf.tensor(op.output)
-        if op.kind not in CONTRACTIONS or not is_over_grid(t):
+        if op.kind not in CONTRACTIONS or not is_over_grid(t) or t.dealt:
             continue
         outside = zip(t.loop[: t.types.index(PARTS)], t.types, strict=False)
         for i, (axis, type_) in enumerate(outside):

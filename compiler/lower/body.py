@@ -15,6 +15,7 @@ from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
+from compiler.lower.deal import begun, share, stop_of
 from compiler.lower.effects import NodeEffects, has_loads, ops_of
 from compiler.lower.grid_fold import goes_on
 from compiler.lower.group_sync import apart_by_groups, meeting
@@ -89,9 +90,9 @@ class _Lowering:
         return NodeEffects(self.facts)
 
     def kernel(self) -> tuple[Stmt, ...]:
-        nodes = build_nest(self.facts)
+        nodes, outside = build_nest(self.facts), Scope(deal=self.facts.deal)
         self.barriers.number(nodes)
-        body, hazards = self.body(nodes, Scope(), Hazards(starting=self.facts.indexing.nest.cluster > 1))
+        body, hazards = self.body(nodes, outside, Hazards(starting=self.facts.indexing.nest.cluster > 1))
         if any(self.is_bulk_store(op.output) for op in self.facts.sf.ops):
             body.append(self.wait_stores())
         has_tensor_memory = self.facts.tmem_placement.columns > 0
@@ -99,11 +100,11 @@ class _Lowering:
             body += waits(self.facts, hazards.tmem.at_end())
             body += freed(self.facts, tuple(body))
         if (parts := parts_of(self.facts)) is not None:
-            load, ask = (tuple(self.by_others(nodes, Scope(), own)) for own in (self.loaded, self.asked))
+            load, ask = (tuple(self.by_others(nodes, outside, own)) for own in (self.loaded, self.asked))
             body = parts.joined(tuple(body), load, ask)
         if self.barriers.tells_blocks:  # which write to its memory, and arrive at its barriers, until they are done
             body = [ClusterWait(), *body, ClusterArrive(releases=True), ClusterWait()]
-        out: list[Stmt] = []
+        out: list[Stmt] = [*share(self.facts)]
         if self.barriers.count:
             maps = tuple(map_name(op.output) for op in self.facts.sf.ops if self.is_by_map(op))
             out.append(self.barriers.init(maps))
@@ -154,7 +155,7 @@ class _Lowering:
                 out += (
                     self.free(loads, scope)
                     if not late
-                    else [freed_late(self.free(loads, scope), scope.loops[-1][0], late)]
+                    else [freed_late(self.facts, self.free(loads, scope), scope.loops[-1][0], late)]
                 )
             for products in nodes:
                 if isinstance(products, TensorProducts) and number == last_load(
@@ -292,7 +293,8 @@ class _Lowering:
             return prologue
         loop = Loop(variable, trip, node.unroll, tuple(statements))
         bits = register_bits(self.facts, node)
-        return [*prologue, *(over_other_bits(loop, bits) if bits else (loop,)), *self.drained(node, inner, trip)]
+        loops = over_other_bits(loop, bits) if bits else begun(self.facts, loop, node.group)
+        return [*prologue, *loops, *self.drained(node, inner, trip)]
 
     def in_turns(self, node: Nested, variable: Var, scope: Scope) -> list[Stmt]:
         """The turn of each group of threads, one group after the other: a ring's barriers tell a phase from the one
@@ -319,20 +321,16 @@ class _Lowering:
         """Trip count of a serial loop, shortened by a bound that every store inside has, uniform in the block."""
         stores = [op for op in ops_of(node) if self.is_store(op)]
         walks = any(name in self.facts.scans for name in ops_of(node))  # each turn but the last meets in another stage
-        if (
-            node.unroll
-            or walks
-            or not stores
-            or (scope.loops and has_loads(node))
-            or self.fills_what_stays(node, scope)
-        ):
-            return const(node.extent), scope.implied
+        stop = stop_of(self.facts, node.group, node.extent)
+        is_settled = bool(stop.terms) or node.unroll or walks or not stores
+        if is_settled or (scope.loops and has_loads(node)) or self.fills_what_stays(node, scope):
+            return stop, scope.implied
         common = set.intersection(*(set(self.facts.indexing.bounds(self.facts.sf.tensor(s))) for s in stores))
         for bound in sorted(common - scope.implied, key=str):
             count = trip_count(bound, variable, frozenset(v for v, _ in scope.loops))
             if count is not None:
                 return count, scope.implied | {bound}
-        return const(node.extent), scope.implied
+        return stop, scope.implied
 
     def fills_what_stays(self, node: Nested, scope: Scope) -> bool:
         """Whether the loop stores to memory of the block that later loops read: these come to every place, also to
@@ -431,7 +429,7 @@ class _Lowering:
                 variable = Var(f"k{node.group}", node.extent)
                 trip, implied = self.trip(node, variable, scope)
                 inside = self.by_others(node.body, scope.enter(variable, trip, node.unroll, implied), own)
-                out += [Loop(variable, trip, node.unroll, tuple(inside))] if inside else []
+                out += begun(self.facts, Loop(variable, trip, node.unroll, tuple(inside)), node.group) if inside else ()
         return out
 
     def loaded(self, node: Node, scope: Scope) -> list[Stmt] | None:

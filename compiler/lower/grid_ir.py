@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compiler.dtypes import DType
-from compiler.ir.expr import Expr
+from compiler.ir.expr import Expr, Var
 from compiler.lower.operands import Reg
 
 
@@ -56,4 +56,36 @@ class ScratchStore:
     width: int
 
 
-GridStmt = AwaitTold | Tell | ScratchLoad | ScratchStore
+@dataclass(frozen=True, slots=True)
+class DealtShare:
+    """Names `begin` and `end`: where a block's share begins and ends, at quotients of `first` and `last` by so many
+    `blocks`."""
+
+    begin: Var
+    end: Var
+    first: Expr
+    last: Expr
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
+class DealtSteps:
+    """Names `first` and `stop`: of `steps` steps, that have positions from `at` on, those in [begin, end)."""
+
+    first: Var
+    stop: Var
+    at: Expr
+    begin: Expr
+    end: Expr
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartsBehind:
+    """Names `count`: how many other blocks have parts of the sum that this one goes on with."""
+
+    count: Var
+    value: Expr
+
+
+GridStmt = PartsBehind | DealtShare | DealtSteps | AwaitTold | Tell | ScratchLoad | ScratchStore

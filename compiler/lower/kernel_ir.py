@@ -45,6 +45,8 @@ from compiler.lower.sync_ir import (
 from compiler.lower.tmem_ir import TmemStmt
 from compiler.lower.whole_ir import Divisor, WholeNumber
 
+_FROM_THE_FIRST = const(0)
+
 
 @dataclass(frozen=True, slots=True)
 class Declare:
@@ -57,12 +59,14 @@ class Declare:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """for var in [0, trip): body."""
+    """for var in [start, trip): body. `usual`: how often that is in most blocks, where these do not tell."""
 
     var: Var
     trip: Expr
     unroll: bool
     body: tuple[Stmt, ...]
+    start: Expr = _FROM_THE_FIRST
+    usual: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

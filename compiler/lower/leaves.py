@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from compiler.analysis.facts import Facts
 from compiler.analysis.id.indexing import IndexBound, first_lane, lane_variable, lanes_are_consecutive
+from compiler.analysis.loops.deal import DealtTurns
 from compiler.analysis.memory.narrow_tile import narrow_run
 from compiler.analysis.tma.fttc import Correctness
 from compiler.copies.instruction import CopyInstruction, Path, fragment, instruction_of, lanes, multicast_blocks
@@ -58,8 +59,8 @@ from compiler.lower.turns import counted, turns_of
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a statement stands: the loops around it, the bounds those already ensure, ring stages in use, and whether a
-    group of products is open."""
+    """Where a statement stands: the loops around it, the bounds those already ensure, ring stages in use, whether a
+    group of products is open, and whose turns are dealt to blocks."""
 
     loops: tuple[tuple[Var, bool], ...] = ()
     trip: Expr = field(default_factory=lambda: const(1))
@@ -68,6 +69,7 @@ class Scope:
     barrier: Barrier | None = None
     elected: bool = False
     grouped: bool = False
+    deal: DealtTurns | None = None
 
     @property
     def depth(self) -> int:
@@ -88,8 +90,10 @@ class Scope:
         return replace(self, elected=True)
 
     def count(self, depth: int) -> Expr:
-        """How often the body of the outermost `depth` loops has run before."""
-        return counted([var(v) for v, _ in self.loops[:depth]], [v.extent for v, _ in self.loops[:depth]])
+        """How often the body of the outermost `depth` loops has run before in its block."""
+        around = [v for v, _ in self.loops[:depth]]
+        turns = counted([var(v) for v in around], [v.extent for v in around])
+        return turns if self.deal is None else self.deal.own_turns(tuple(v.name for v in around), turns)
 
     def with_stage(self, stages: dict[str, Expr], barrier: Barrier | None) -> Scope:
         return replace(self, stages=tuple(stages.items()), barrier=barrier)

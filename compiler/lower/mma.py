@@ -17,6 +17,7 @@ from compiler.analysis.mma.register_operand import OperandFragment
 from compiler.analysis.mma.shared_operand import OperandTile
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.tensor import TensorOp, TensorView
+from compiler.lower.deal import first_turn
 from compiler.lower.kernel_ir import If, Stmt
 from compiler.lower.mma_ir import CommitMma, HoldRegisters, MatrixPlace, Mma, MmaAsync, MmaFence, WaitMma
 from compiler.lower.nest import FoldStep, Node
@@ -45,9 +46,11 @@ def grouped(facts: Facts, made: Iterable[str], statements: Iterable[Stmt], pendi
     return [*results, *operands, MmaFence(), *statements, CommitMma(), WaitMma(pending), *results, *operands]
 
 
-def freed_late(statements: Iterable[Stmt], turn: Var, late: int) -> Stmt:
+def freed_late(facts: Facts, statements: Iterable[Stmt], turn: Var, late: int) -> Stmt:
     """What frees the stage of this turn of a loop, for that of `late` turns before, if there was one."""
-    return If((Less(const(late - 1), var(turn)),), at_turn(statements, turn, var(turn) - const(late)))
+    return If(
+        (Less(first_turn(facts, turn) + (late - 1), var(turn)),), at_turn(statements, turn, var(turn) - const(late))
+    )
 
 
 def at_turn(statements: Iterable[Stmt], turn: Var, other: Expr) -> tuple[Stmt, ...]:
@@ -58,8 +61,12 @@ def at_turn(statements: Iterable[Stmt], turn: Var, other: Expr) -> tuple[Stmt, .
 def drained(facts: Facts, made: Iterable[str], freed: Iterable[Stmt], turn: Var, trip: Expr, late: int) -> list[Stmt]:
     """Behind a loop of `trip` turns: the end of what is under way, and the stages of the last `late` turns free."""
     held = [_held(facts, name) for name in dict.fromkeys(made)]
-    last = [at_turn(freed, turn, trip - const(n)) for n in range(late, 0, -1)]
-    return [WaitMma(0), *held, *(s for stage in last for s in stage)]
+    last: list[Stmt] = []
+    for n in range(late, 0, -1):
+        stage, first = at_turn(freed, turn, trip - const(n)), first_turn(facts, turn)
+        is_sure = first.is_const or n == 1  # of dealt turns there may be one alone
+        last += stage if is_sure else (If((Less(first + (n - 1), trip),), stage),)
+    return [WaitMma(0), *held, *last]
 
 
 def _held(facts: Facts, name: str) -> HoldRegisters:
@@ -118,8 +125,8 @@ def _summed(facts: Facts, name: str) -> frozenset[str]:
 
 
 def turns_summed(facts: Facts, op: TensorOp, loops: tuple[Var, ...]) -> Expr:
-    """0 in the first turn of the loops that the product sums along; the result is made there, and added to later."""
+    """0 in a block's first turn of the loops that the product sums along: the result is made there, and added to."""
     summed, total = _summed(facts, op.output), const(0)
     for v in loops:
-        total = total + var(v) if v.name in summed else total
+        total = total + var(v) - first_turn(facts, v) if v.name in summed else total
     return total

@@ -21,12 +21,21 @@ from typing import assert_never
 
 from compiler.analysis.memory.matrix import matrices_in
 from compiler.arch import TMEM_COLUMN_BITS
-from compiler.ir.expr import Expr
+from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Number
 from compiler.ir.ops import MathGrade
 from compiler.ir.printer import numbers_text
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.grid_ir import AwaitTold, ScratchLoad, ScratchPointer, ScratchStore, Tell
+from compiler.lower.grid_ir import (
+    AwaitTold,
+    DealtShare,
+    DealtSteps,
+    PartsBehind,
+    ScratchLoad,
+    ScratchPointer,
+    ScratchStore,
+    Tell,
+)
 from compiler.lower.kernel_ir import (
     Accumulate,
     AccumulateRun,
@@ -133,7 +142,11 @@ def _lines(s: Stmt) -> list[str]:
         case Declare():
             return [f"declare {s.name}: {s.dtype}[{s.elems}]"]
         case Loop():
-            return [f"{'unroll' if s.unroll else 'for'} {s.var} < {_free(s.trip)}{_at_most(s)}:", *_block(s.body)]
+            first = "" if s.start == const(0) else f"{_free(s.start)} <= "
+            return [
+                f"{'unroll' if s.unroll else 'for'} {first}{s.var} < {_free(s.trip)}{_at_most(s)}:",
+                *_block(s.body),
+            ]
         case If():
             otherwise = ["else:", *_block(s.orelse)] if s.orelse else []
             return [f"if {_all(s.conditions)}:", *_block(s.then), *otherwise]
@@ -246,6 +259,14 @@ def _lines(s: Stmt) -> list[str]:
             return ["wait stores"]
         case Mma() | MmaAsync() | MmaFence() | CommitMma() | WaitMma() | HoldRegisters() | TensorMma():
             return [_by_tensor_cores(s)]
+        case PartsBehind():
+            return [f"parts {s.count}: {_free(s.value)}"]
+        case DealtShare():
+            first, last = (f"{e} / {s.blocks}" for e in (s.first, s.last))
+            return [f"share {s.begin} to {s.end}: {first} to {last}"]
+        case DealtSteps():
+            share = f"[{_free(s.begin)}, {_free(s.end)})"
+            return [f"steps {s.first} to {s.stop}: of {s.steps} from {_free(s.at)} on those in {share}"]
         case AwaitTold():
             return [f"await {s.told}[{_free(s.place)}]"]
         case Tell():

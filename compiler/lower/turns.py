@@ -32,4 +32,7 @@ def turns_of(facts: Facts, t: TensorView, loops: Loops) -> Expr:
         index = var(v) if v is not None else nest.beside[number]
         extents.append(max(x.extent for x in index.variables) if v is None else v.extent)
         indices.append(index)
-    return counted(indices, extents)
+    turns = counted(indices, extents)
+    if facts.deal is None:
+        return turns
+    return facts.deal.own_turns(tuple(f"k{number}" for number in nest.path(t)[: nest.depth(t)]), turns)

@@ -75,6 +75,8 @@ def apply(sf: ScheduledFusion, step: steps.Step) -> ScheduledFusion:
             return sf.with_tensor(replace(sf.tensor(name), parked=step.first))
         case steps.ProductsInFlight():
             return sf.with_tensor(replace(sf.tensor(name), in_flight=step.groups))
+        case steps.Deal():
+            return sf.with_tensor(replace(sf.tensor(name), dealt=step.blocks))
         case steps.CapRegisters():
             return replace(sf, max_registers=step.count)
 

@@ -133,7 +133,7 @@ def _allocation(place: Place, on: Taken) -> steps.SetAllocationDomain:
     axes = allocation_axes(place.at("axes"), on.count)
     strides = tuple(n.optional_integer() for n in place.get("strides", []).items(MAX_POSITION))
     return steps.SetAllocationDomain(
-        on.tensor.name, axes, read_transforms(place, on, len(axes)), strides, contiguity_at(place, True)
+        on.tensor.name, axes, read_transforms(place, on, len(axes)), strides, contiguity_at(place)
     )
 
 
@@ -144,9 +144,9 @@ def allocation_axes(place: Place, count: int) -> tuple[int, ...]:
     return tuple(position_at(n, count) for n in place.items(MAX_POSITION))
 
 
-def contiguity_at(place: Place, default: bool) -> tuple[bool | None, ...] | bool:
-    """One flag for every axis, or one for all."""
-    given = place.get("contiguity", default)
+def contiguity_at(place: Place) -> tuple[bool | None, ...] | bool:
+    """One flag for every axis, or one for all: contiguous where nothing is said."""
+    given = place.get("contiguity", True)
     if isinstance(given.value, bool):
         return given.value
     return tuple(f.optional_flag() for f in given.items(MAX_POSITION))

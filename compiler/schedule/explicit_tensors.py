@@ -74,7 +74,7 @@ def read_input(name: str, position: int, place: Place, runtime: Runtime) -> Tens
     symbolic = _flags(place, "symbolic", len(shape))
     broadcast = _axes(place, "broadcast_axes", len(shape))
     reduced = _axes(place, "reduction_axes", len(shape))
-    flags = contiguity_at(place, True)
+    flags = contiguity_at(place)
     source = place.get("allocation", None)
     if source.value is None and place.get("contiguity", None).value is None and runtime.strides is not None:
         flags = _contiguity_of(bound, runtime.strides)
@@ -157,7 +157,7 @@ def _viewed(
         place = Place({"axes": place.value}, place.path)
     place.only("shape", "axes", "contiguity", "symbolic", *_TRANSFORM_LISTS)
     key = next((k for k in _TRANSFORM_LISTS if k in place.mapping()), "transforms")
-    flags = contiguity_at(place, True) if "contiguity" in place.mapping() else flags
+    flags = contiguity_at(place) if "contiguity" in place.mapping() else flags
     if "shape" in place.mapping():
         names = (f"{name}.m{n}" for n in count())
         shape = shape_of(place)
@@ -221,7 +221,7 @@ def read_result(
     memory = place.get("memory", default.value).one_of(_MEMORIES)
     allocation = None
     if memory is MemoryType.GLOBAL:
-        flags = contiguity_at(place, True)
+        flags = contiguity_at(place)
         if not isinstance(flags, bool) and len(flags) != len(logical):
             raise place.at("contiguity").fail(f"{len(logical)} flags")
         allocation = Allocation(logical, (None,) * len(logical), (), _held(flags, logical))

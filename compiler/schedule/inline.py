@@ -115,15 +115,13 @@ def inlined(sf: ScheduledFusion, t: TensorView, position: int) -> TensorView:
     return changed(t, compute_at=position, compute_with=kept)
 
 
-def inline_most(sf: ScheduledFusion, names: Iterable[str] | None = None) -> ScheduledFusion:
-    """Every tensor (of `names`) inlined as deep as it can be."""
+def inline_most(sf: ScheduledFusion) -> ScheduledFusion:
+    """Every tensor inlined as deep as it can be."""
     unmappable = unmappable_axes(sf)
-    chosen = set(sf.by_name if names is None else names)
     tensors = []
     for t in sf.tensors:
-        if t.name in chosen:
-            deepest = max_position(sf, t, unmappable=unmappable)
-            tensors.append(inlined(sf, t, without_trailing_broadcasts(t, deepest)))
+        deepest = max_position(sf, t, unmappable=unmappable)
+        tensors.append(inlined(sf, t, without_trailing_broadcasts(t, deepest)))
     return sf.with_tensors(tensors)
 
 

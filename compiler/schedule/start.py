@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import gcd, prod
 
-from compiler.arch import MAX_WORD_BYTES, WARP_THREADS
+from compiler.arch import WARP_STORE_BYTES
 from compiler.errors import Unsupported
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr
@@ -25,9 +25,6 @@ from compiler.schedule.start_space import KernelSpace, space_of
 
 MAX_PARTS = 4
 """Most parts in which an output is stored: each is a stream of its own, and all are in registers at once."""
-
-MIN_PART_RUN_BYTES = WARP_THREADS * MAX_WORD_BYTES
-"""Fewest contiguous bytes of a part: what a warp stores at once. A shorter run would break its store up on any card."""
 
 
 def start(fusion: Fusion) -> ScheduledFusion:
@@ -43,6 +40,26 @@ def start(fusion: Fusion) -> ScheduledFusion:
     return found
 
 
+def parts_text(fusion: Fusion) -> str:
+    """What of the start form no step says: in how many parts outputs are stored, and why. Empty of a fusion whose
+    outputs have no such parts. Raises Unsupported as `start` does."""
+    space = space_of(fusion)
+    joints = StartBuild(fusion, space).run().joints
+    parts = _parts(fusion, space, joints) if joints else None
+    if parts is None:
+        return ""
+    run = _part_run_bytes(fusion, parts)
+    if StartBuild(fusion, parts).run().joints:
+        why = f"stored whole: inside its {parts.parts} parts operands of a concatenation meet"
+    elif run < WARP_STORE_BYTES:
+        why = f"stored whole: each of its {parts.parts} parts would be runs of {run} bytes, and a warp stores"
+        why += f" {WARP_STORE_BYTES} at once"
+    else:
+        why = f"stored in {parts.parts} parts, in each of which a concatenation is one operand: runs of {run} bytes, of"
+        why += f" which a warp stores {WARP_STORE_BYTES} at once"
+    return f"start: each output is {why}"
+
+
 @lru_cache(maxsize=64)
 def _form_or_refusal(fusion: Fusion) -> ScheduledFusion | Unsupported:
     """Remembered: a search begins every candidate with it, and every scheduler asks whether there is one."""
@@ -56,7 +73,7 @@ def _form(fusion: Fusion) -> ScheduledFusion:
     space = space_of(fusion)
     built = StartBuild(fusion, space).run()
     parts = _parts(fusion, space, built.joints) if built.joints else None
-    if parts is not None and _part_run_bytes(fusion, parts) >= MIN_PART_RUN_BYTES:
+    if parts is not None and _part_run_bytes(fusion, parts) >= WARP_STORE_BYTES:
         stored_in_parts = StartBuild(fusion, parts).run()
         if not stored_in_parts.joints:
             built = stored_in_parts

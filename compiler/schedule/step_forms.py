@@ -15,6 +15,7 @@ from compiler.schedule.steps import (
     CircularBuffer,
     ComputeAt,
     ComputeWith,
+    Deal,
     InlineAt,
     InlineMost,
     InlineSelectedAt,
@@ -72,6 +73,7 @@ _NAMES: dict[str, type[Step]] = {
     "multicast": Multicast,
     "park": Park,
     "in_flight": ProductsInFlight,
+    "deal": Deal,
     "cap_registers": CapRegisters,
 }
 _TYPES: dict[type[Step], str] = {cls: name for name, cls in _NAMES.items()}

@@ -2,8 +2,8 @@
 
 The first group is the explicit-schedule vocabulary (docs/contracts.md, "Schedule"). `ParallelizeLoops` says of many
 loops, `Propagate`, `ParallelizeLike` and `InlineSelectedAt` of many tensors what is said of one. `CacheInput`,
-`CacheOutput`, `Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Park`, `ProductsInFlight` and
-`CapRegisters` say what a finished schedule needs besides.
+`CacheOutput`, `Recompute`, `Online`, `SetCache`, `Straddle`, `Multicast`, `Park`, `ProductsInFlight`,
+`Deal` and `CapRegisters` say what a finished schedule needs besides.
 """
 
 from __future__ import annotations
@@ -337,6 +337,17 @@ class ProductsInFlight:
 
 
 @dataclass(frozen=True, slots=True)
+class Deal:
+    """The turns of the two serial loops around the product `tv`, over tiles and over what each is summed along, go to
+    `blocks` blocks, one after the other and in equal shares: a tile may begin in one block and end in others, which
+    hand their parts of its sum over (stream-K: Osama et al., PPoPP 2023). The grid is these blocks.
+    """
+
+    tv: str
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
 class CapRegisters:
     """At most this many registers a thread: a multiple of 8, from 16 to 248.
 
@@ -376,5 +387,6 @@ Step = (
     | Multicast
     | Park
     | ProductsInFlight
+    | Deal
     | CapRegisters
 )

@@ -62,7 +62,7 @@ class Transport:
         headers = {"accept": "application/json"}
         if api_key is not None:
             headers["authorization"] = f"Bearer {_checked_key(api_key)}"
-        checked_seconds("timeout_s", timeout_s, "Leave it out for 10 s.")
+        checked_seconds(timeout_s, "Leave it out for 10 s.")
         try:
             # A proxy of the environment is for other hosts: this one is where the program itself runs.
             self._http = httpx2.Client(
@@ -297,10 +297,10 @@ def _checked_url(url: str) -> httpx2.URL:
     return found
 
 
-def checked_seconds(where: str, seconds: object, fix: str) -> None:
-    """Raises InvalidRequest for what is no time to wait for: the network would take some of it for no limit."""
+def checked_seconds(seconds: object, fix: str) -> None:
+    """Raises InvalidRequest for a `timeout_s` that is none: the network would take some of it for no limit."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
-        raise InvalidRequest((Problem(where, show(seconds), "seconds, more than 0 and finite", fix),))
+        raise InvalidRequest((Problem("timeout_s", show(seconds), "seconds, more than 0 and finite", fix),))
 
 
 def _without_secret(url: httpx2.URL) -> str:

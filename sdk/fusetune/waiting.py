@@ -44,7 +44,7 @@ class Deadline:
     def __init__(self, after_s: float | None) -> None:
         """Raises InvalidRequest for what is no time to wait for."""
         if after_s is not None:
-            checked_seconds("timeout_s", after_s, "Leave it out to wait to the end.")
+            checked_seconds(after_s, "Leave it out to wait to the end.")
         self.after_s = after_s
         self._end = math.inf if after_s is None else time.monotonic() + after_s
 

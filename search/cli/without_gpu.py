@@ -50,6 +50,7 @@ def tune_without_gpu(
     proofs: list[Proof] = []
     with CompilePool(compilers()) as pool, DraftPool(drafters(compilers())) as drafting, Prover() as prover:
         drafting.start()
+        prover.start()
         compiling_s = (1 - PROVING_SHARE) * budget.left_s
         found = prepare_one(named, plan, target.card, pool, drafting, place, kernels, seed, compiling_s, times)
         console.print(describe_prepared(found), markup=False)

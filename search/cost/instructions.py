@@ -17,6 +17,9 @@ _ADDRESS_ISSUES = 1
 
 _LOOP_ISSUES = 3
 
+_DEALT_ISSUES = 16
+"""Two quotients by a number, two comparisons and what chooses."""
+
 _ROW_ISSUES = 4
 """An index that is data: compared, chosen instead of row 0, a product, a trap that is passed by."""
 
@@ -45,6 +48,8 @@ def issues_of(s: k.Stmt, invariant: frozenset[int] = frozenset()) -> float:
             return s.width
         case k.Index():
             return 1
+        case grid_ir.PartsBehind() | grid_ir.DealtShare() | grid_ir.DealtSteps():
+            return _DEALT_ISSUES
         case grid_ir.AwaitTold() | grid_ir.Tell() | grid_ir.ScratchLoad() | grid_ir.ScratchStore():
             return 2
         case k.RemoteStore() | sync_ir.ClusterArrive() | sync_ir.ClusterWait():

@@ -13,6 +13,7 @@ from math import gcd, prod
 import numpy as np
 from numpy.typing import NDArray
 
+from compiler.analysis.loops.deal import dealt_turns, usual_turns
 from compiler.arch import LINE_BYTES, Card
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
@@ -110,8 +111,8 @@ def dram_bytes(
     kernel, fusion = launch.kernel, launch.trace.fusion
     names = list(fusion.inputs)
     axes = [(axis.extent, p.is_thread) for axis, p in outer_axes(made) if not p.is_block and axis.extent > 1]
-    turns, count = _turns(kernel, axes, card.sm_count * resident)
-    own = prod(extent for extent, _ in axes)
+    turns, count = _dealt_turns(kernel, made) or _turns(kernel, axes, card.sm_count * resident)
+    own = count if made.dealt else prod(extent for extent, _ in axes)
     read: dict[str, float] = {}
     for c in copies:
         panels = _panels(c.coordinates, c.around[: len(axes)], turns) * count / len(turns)
@@ -148,6 +149,29 @@ def _turns(kernel: k.Kernel, axes: list[tuple[int, bool]], at_a_time: int) -> tu
                 }
 
     return list(islice(each(), _MOST_TURNS)), turns * len(windows)
+
+
+def _dealt_turns(kernel: k.Kernel, made: TensorView) -> tuple[list[_Values], int] | None:
+    """The same of blocks that have equal shares of steps; None of others. A block goes on with the tiles behind the one
+    that it begins with."""
+    if (found := dealt_turns(made)) is None:
+        return None
+    tiles, steps = found
+    count, _ = usual_turns(tiles, steps, made.dealt)
+    block = np.arange(prod(kernel.grid), dtype=np.int64)
+    share = block // kernel.cluster
+    first = (made.dealt - 1 - share) * tiles // made.dealt
+    zero = np.zeros_like(block)
+    return [
+        {
+            "0": np.minimum(first + turn, tiles - 1),
+            "bx": share,
+            "cx": block % kernel.cluster,
+            "by": zero,
+            "bz": zero,
+        }
+        for turn in range(count)
+    ], count
 
 
 def _panels(coordinates: tuple[Expr, ...], around: tuple[Var, ...], turns: list[_Values]) -> int:

@@ -35,8 +35,8 @@ from search.cost.traffic import (
     share_streaming,
 )
 from search.cost.written import written_spread
-from search.tuning.build import Refine
 from search.tuning.candidates.draft import Predict
+from search.tuning.candidates.finishing import Refine
 
 
 def predictor(card: Card) -> Predict:

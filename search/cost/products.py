@@ -108,7 +108,7 @@ class ProductFeatures:
     line_bytes: float
     dram_bytes: float
     stored_bytes: float = 0.0
-    storing: int = 0
+    storing: float = 0.0
     parts: int = 1
     handed_bytes: float = 0.0
 
@@ -165,7 +165,7 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
 def _beside(*us: float) -> float:
     """What takes so long each and goes on side by side takes together."""
     longest = max(us)
-    return longest * math.pow(math.fsum((one / longest) ** BESIDE for one in us), 1 / BESIDE)
+    return longest * math.pow(math.fsum(math.pow(one / longest, BESIDE) for one in us), 1 / BESIDE)
 
 
 def _handed_us(f: ProductFeatures, clock: float) -> float:

@@ -7,7 +7,7 @@ from math import log2
 
 from search.space.knobs import KnobValue
 
-FEATURES = 1
+FEATURES = 2
 """Rises when what is read changes, or the terms of a prediction mean something else: what was fitted to other features
 is not used."""
 

@@ -1,6 +1,6 @@
 """The statements of a kernel's usual path, and how often each is run.
 
-A kernel is counted along full tiles (the first branch of a condition), loops at their longest.
+A kernel is counted along full tiles (the first branch of a condition), loops at their longest, or as they usually are.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def sites_of(
                 for one in sites_of(s.body, per_tile * turns, tiles, conditions):
                     once = one.per_tile // turns if _is_same(one.statement, s.var) else one.per_tile
                     found.append(replace(one, per_tile=once))
-            case k.Loop(trip=trip):
-                found += sites_of(s.body, per_tile, tiles * max(1, trip.hi), conditions)
+            case k.Loop(trip=trip, usual=usual):
+                found += sites_of(s.body, per_tile, tiles * (usual or max(1, trip.hi)), conditions)
             case k.If():
                 found += sites_of(s.then, per_tile, tiles, (*conditions, *s.conditions))
                 # Of warps that do not compute, what they bring, and the products that one of them asks for.

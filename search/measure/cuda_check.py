@@ -202,7 +202,7 @@ class CheckBench:
     def _holes(self, case: _Case, output: int, have: Array) -> Array | int:
         """How many bytes between the elements of an output were written."""
         if output not in self._into:
-            return poisoned_holes(case.expected[output], have, 1, self._arrays)
+            return poisoned_holes(case.expected[output], have, self._arrays)
         return changed_holes(case.expected[output], have, case.storages[self._into[output]], self._arrays)
 
     def _changed_inputs(self, case: _Case) -> list[Any]:

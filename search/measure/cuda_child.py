@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import math
 import statistics
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -49,7 +47,7 @@ SAMPLE_MS = {Effort.SCREEN: 10.0, Effort.LEADER: 25.0, Effort.ALL_SETS: 10.0}
 
 
 def serve(index: int) -> Callable[[Any], Any]:
-    """The child's target: opens device `index`. Raises NoDevice."""
+    """The handler of the child of device `index`, whose target is `search.measure.cuda_start`. Raises NoDevice."""
     return handler_of(CudaBackend(index))
 
 
@@ -80,7 +78,6 @@ class CudaBackend:
         self._best = BestTimed()
         self._torch: Any = None
         self._arrays: TorchArrays
-        threading.Thread(target=_import_torch, name="import torch", daemon=True).start()
         self._kernels: OrderedDict[str, _Ready] = OrderedDict()
         self._fusion: Fusion | None = None
         self._bench: CheckBench | None = None
@@ -293,12 +290,6 @@ class CudaBackend:
             self._torch.cuda.synchronize()
         except RuntimeError as error:
             raise ContextPoisoned(_first_line(error)) from error
-
-
-def _import_torch() -> None:
-    """In a thread, while nobody has asked for more than facts yet; what it raises is met again by who needs torch."""
-    with contextlib.suppress(Exception):
-        import torch  # noqa: F401 (so that it is there when it is asked for)
 
 
 def _key(artifact: KernelArtifact) -> str:

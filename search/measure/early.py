@@ -6,7 +6,8 @@ those that draft; each reads in its own thread what a child says of its start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 from compiler.child import Child
@@ -14,9 +15,12 @@ from compiler.child import Child
 _MOST_AT_ONCE = 4
 """GPUs whose processes are begun before anything is known of them."""
 
-CUDA_TARGET = "search.measure.cuda_child:serve"
+CUDA_TARGET = "search.measure.cuda_start:serve"
 
 _DRAFT_TARGET = "search.tuning.candidates.drafting:draft_handler"
+
+_THREADS = "OPENBLAS_NUM_THREADS"
+"""Read by NumPy's wheels when they are imported."""
 
 _begun: dict[int, Child] = {}
 _drafters: dict[int, Child] = {}
@@ -30,6 +34,21 @@ def cuda_child(index: int, start_timeout_s: float) -> Child:
 def drafter(number: int) -> Child:
     """A process that drafts candidates, not started."""
     return Child(_DRAFT_TARGET, name=f"draft-{number}")
+
+
+@contextmanager
+def one_thread_each(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Who imports NumPy meanwhile, in this process or in one that is begun, gets no threads for its linear algebra,
+    unless the user asked for some. A thread for each core spins for a tenth of a second in each of eight processes:
+    with 16 cores nearly a second in which nothing else is imported."""
+    is_ours = _THREADS not in environment
+    if is_ours:
+        environment[_THREADS] = "1"
+    try:
+        yield
+    finally:
+        if is_ours:
+            del environment[_THREADS]
 
 
 def gpus_of(words: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ by broadcasting, block by block, where a block is a contiguous range of flat ind
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -39,6 +39,9 @@ DRAWN_POINTS = 1 << 22
 
 _DRAW_POINTS = 1 << 14
 _DRAWS = 64
+
+_MOST_POSITIONS = 1 << 21
+"""Of all knobs of all legal points: so many are looked through in less time than blocks of them one after the other."""
 
 _LOOKED_UP = 1 << 12
 """Combinations of values that a constraint is worked out for once: predicates may take 30 us for each."""
@@ -156,6 +159,13 @@ class Space:
         most = MOST_JOINED if self.points > _MANY else min(MOST_JOINED, self.points // _RARE)
         return joined(self.knobs, self.constraints, self._allows, self._small_table, most)
 
+    @cached_property
+    def _joined_rows(self) -> Rows | None:
+        """The positions of the knobs of all legal points, where they are at hand and few."""
+        if self._joined is None or len(self._joined) * len(self.knobs) > _MOST_POSITIONS:
+            return None
+        return np.stack(np.unravel_index(self._joined, self.shape), axis=1).astype(np.int16)
+
     def _allows(self, number: int, positions: Mapping[str, NDArray[np.integer[Any]]]) -> Mask:
         """What one constraint says of single points, given by the positions of the knobs that it reads.
 
@@ -222,6 +232,24 @@ class Space:
         """True if every constraint allows the point, but for advice."""
         return not any(c.refuses for c in self._broken(point))
 
+    def around(self, point: Point) -> Callable[[Knob, KnobValue], bool]:
+        """`is_legal` of points with another value of one knob: only constraints that read it are asked again."""
+        positions = self._positions(point)
+        broken = {n for n, c in enumerate(self.constraints) if c.refuses and not self._allows_point(n, positions)}
+
+        def is_legal(knob: Knob, value: KnobValue) -> bool:
+            readers = self._refusing[knob.name]
+            changed = {**positions, knob.name: knob.position(value)}
+            return broken <= readers and all(self._allows_point(number, changed) for number in readers)
+
+        return is_legal
+
+    @cached_property
+    def _refusing(self) -> dict[str, frozenset[int]]:
+        """By knob, the constraints that read it and are no advice."""
+        refusing = [(number, c.axes) for number, c in enumerate(self.constraints) if c.refuses]
+        return {knob.name: frozenset(n for n, axes in refusing if knob.name in axes) for knob in self.knobs}
+
     def is_drawn(self, point: Point) -> bool:
         """True if every constraint allows the point: it is one of those that are counted."""
         return next(self._broken(point), None) is None
@@ -240,8 +268,11 @@ class Space:
             if c.refuses
         )
 
+    def _positions(self, point: Point) -> dict[str, int]:
+        return dict(zip((knob.name for knob in self.knobs), self.positions(point), strict=True))
+
     def _broken(self, point: Point) -> Iterator[Constraint]:
-        positions = dict(zip((knob.name for knob in self.knobs), self.positions(point), strict=True))
+        positions = self._positions(point)
         return (c for number, c in enumerate(self.constraints) if not self._allows_point(number, positions))
 
     def _allows_point(self, number: int, positions: Mapping[str, int]) -> bool:
@@ -260,10 +291,8 @@ class Space:
         """By constraint, what it said of the positions of the knobs that it reads."""
         return {}
 
-    def legal_indices(self, at_most: int = 1 << 24) -> NDArray[np.int64]:
-        """Flat indices of all legal points, ascending. Raises OverflowError if there are more than `at_most`."""
-        if self.points > at_most and self.legal > at_most:
-            raise OverflowError(f"space {self.name}: {self.legal} legal points, at most {at_most}. Use sample().")
+    def legal_indices(self) -> NDArray[np.int64]:
+        """Flat indices of all legal points, ascending."""
         if self._joined is not None:
             return self._joined.copy()
         found = [block.start + offsets for block, offsets in self._legal_blocks()]
@@ -381,6 +410,13 @@ class Space:
             return nearest_in_parts(self, self._parts, point, exclude)
         origin = self.positions(point)
         taken = np.fromiter(exclude, dtype=np.int64, count=len(exclude))
+        if (rows := self._joined_rows) is not None:
+            assert self._joined is not None
+            away = np.abs(rows - np.array(origin, dtype=np.int16)).sum(axis=1, dtype=np.int32)
+            away[np.isin(self._joined, taken, assume_unique=True)] = np.iinfo(np.int32).max
+            nearest = int(np.argmin(away)) if len(away) > len(taken) else 0
+            is_free = len(away) and away[nearest] != np.iinfo(np.int32).max
+            return self.unravel(int(self._joined[nearest])) if is_free else None
         best: tuple[int, int] | None = None
         for bound, block in self._blocks_from(origin):
             start, end = block.start, block.start + prod(block.shape)

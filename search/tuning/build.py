@@ -11,12 +11,12 @@ from threading import TIMEOUT_MAX
 from typing import Any, Protocol
 
 from compiler.errors import CompileError
-from compiler.nvrtc import Compiled, serialized_products
+from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact
-from fusetune.wire.artifact import KernelArtifact, Resources
-from search.cost.model import Prediction
+from fusetune.wire.artifact import KernelArtifact
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Draft
+from search.tuning.candidates.draft import Draft, LeftBehind
+from search.tuning.candidates.finishing import BuiltElsewhere, Refine, finished
 from search.tuning.failing import Failure, failure_of
 from search.tuning.timeline import SearchStage, Span, Timeline
 
@@ -28,6 +28,10 @@ class Drafter(Protocol):
         """The future raises only what is ours to mend."""
         ...
 
+    def finish(self, candidate: Candidate, compiled: Compiled) -> Future[BuiltElsewhere | Failure]:
+        """What comes of a draft that left its kernel behind, once it is compiled; raises as little."""
+        ...
+
 
 class Compiler(Protocol):
     """What compiles: `compiler.nvrtc.CompilePool`, or a fake of it."""
@@ -35,17 +39,6 @@ class Compiler(Protocol):
     def submit(self, source: str, arch: str) -> Future[Compiled]:
         """The future raises CompileError or CompileTimeout."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltElsewhere:
-    """An artifact that another host has made (`search.tuning.elsewhere`), with what is known of it there: as of a
-    `Build`."""
-
-    artifact: KernelArtifact
-    predicted_us: float | None = None
-    predicted_terms: Mapping[str, float] = field(default_factory=dict)
-    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -82,10 +75,6 @@ class Build:
             self.compiled.cancel()
 
 
-Refine = Callable[[Generated, Resources], Prediction]
-"""What a kernel should take of which the compiler has said what it uses."""
-
-
 @dataclass(frozen=True)
 class Builder:
     """Builds candidates for the architecture of this name; `refine` predicts them again once they are compiled. What
@@ -119,18 +108,11 @@ class Builder:
         if isinstance(compiled, Failure):
             return compiled
         if isinstance(compiled, BuiltElsewhere):
-            build.predicted_us, build.predicted_terms = compiled.predicted_us, compiled.predicted_terms
-            build.seconds.update(compiled.seconds)
-            return compiled.artifact
+            return _taken(build, compiled)
         if build.generated is None:
             raise AssertionError(f"{build.candidate} was compiled and never generated")
-        if waiting := serialized_products(compiled.log):
-            return failure_of(CompileError("ptxas has products wait for one another.", "\n".join(waiting)))
-        built = self.artifact(build.generated, compiled)
-        if self.refine is not None:
-            found = self.refine(build.generated, built.resources)
-            build.predicted_us, build.predicted_terms = found.total_us, found.terms
-        return built
+        built = finished(build.generated, compiled, self.refine, self.artifact)
+        return built if isinstance(built, Failure) else _taken(build, built)
 
     def _compile(
         self, build: Build, drafted: Future[Draft | Failure], ended: Future[Compiled | BuiltElsewhere | Failure]
@@ -146,7 +128,8 @@ class Builder:
             return
         if ended.cancelled():
             return
-        build.generated, build.predicted_us = found.generated, found.predicted_us
+        build.generated = None if isinstance(found.generated, LeftBehind) else found.generated
+        build.predicted_us = found.predicted_us
         build.seconds["generate"] = found.seconds
         begun = time.perf_counter()
         try:
@@ -155,12 +138,20 @@ class Builder:
             _fail(ended, closed)
             return
         _cancel_with(ended, compiling)
-        compiling.add_done_callback(lambda compiled: self._settle(build, compiled, ended, begun))
+        stays = isinstance(found.generated, LeftBehind)
+        compiling.add_done_callback(lambda compiled: self._settle(build, compiled, ended, begun, stays=stays))
 
     def _settle(
-        self, build: Build, compiled: Future[Compiled], ended: Future[Compiled | BuiltElsewhere | Failure], begun: float
+        self,
+        build: Build,
+        compiled: Future[Compiled],
+        ended: Future[Compiled | BuiltElsewhere | Failure],
+        begun: float,
+        *,
+        stays: bool,
     ) -> None:
-        """Runs in a thread of the compiler, or in the caller's."""
+        """Runs in a thread of the compiler, or in the caller's. `stays`: the kernel is where it was drafted, and
+        what is made of both is made there."""
         try:
             result = compiled.result()
         except CompileError as error:
@@ -170,8 +161,38 @@ class Builder:
             _fail(ended, error)
         else:
             build.seconds["compile"] = result.seconds
-            _end(ended, result)
+            if stays:
+                self._finish_there(build, result, ended)
+            else:
+                _end(ended, result)
             self.timeline.add(Span.just_ended(SearchStage.COMPILING, "compilers", result.seconds, result.cpu_seconds))
+
+    def _finish_there(
+        self, build: Build, compiled: Compiled, ended: Future[Compiled | BuiltElsewhere | Failure]
+    ) -> None:
+        try:
+            finishing = self.drafter.finish(build.candidate, compiled)
+        except RuntimeError as closed:  # the pool is being closed: nobody waits for it
+            _fail(ended, closed)
+            return
+        _cancel_with(ended, finishing)
+        finishing.add_done_callback(lambda finished: _pass_on(finished, ended))
+
+
+def _taken(build: Build, built: BuiltElsewhere) -> KernelArtifact:
+    """What was made of a build, with what is known of it now."""
+    if built.predicted_us is not None:
+        build.predicted_us, build.predicted_terms = built.predicted_us, built.predicted_terms
+    build.seconds.update(built.seconds)
+    return built.artifact
+
+
+def _pass_on(finished: Future[BuiltElsewhere | Failure], ended: Future[Compiled | BuiltElsewhere | Failure]) -> None:
+    """Runs in a thread of the drafter."""
+    try:
+        _end(ended, finished.result())
+    except (CancelledError, Exception) as error:  # noqa: BLE001 (whoever asks for the kernel gets it)
+        _fail(ended, error)
 
 
 def _cancel_with(whole: Future[Compiled | BuiltElsewhere | Failure], part: Future[Any]) -> None:

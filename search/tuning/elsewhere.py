@@ -14,8 +14,9 @@ from typing import Protocol
 from compiler.nvrtc import Compiled
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import MeasuringDevice
-from search.tuning.build import Build, Builder, BuiltElsewhere
+from search.tuning.build import Build, Builder
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.failing import Failure
 
 

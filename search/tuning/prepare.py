@@ -38,11 +38,10 @@ def compile_promising(
     kernels: int,
     queue_depth: int,
     left_s: Callable[[], float],
-    seen: Callable[[CompiledCandidates], None] = lambda so_far: None,
 ) -> CompiledCandidates:
     """Compile `candidates` in order into `folder` until it holds `kernels` distinct ones, or no seconds are left.
 
-    `queue_depth` compiles are kept going, and given up when the time is up; `seen` is called after each that ends.
+    `queue_depth` compiles are kept going, and given up when the time is up.
     Ctrl-C ends it with what there is.
     """
     result = CompiledCandidates()
@@ -59,7 +58,6 @@ def compile_promising(
             if not queue or not queue[0].wait(left_s()):
                 break
             _settle(builder, queue.popleft(), folder, result, first)
-            seen(result)
     except KeyboardInterrupt:
         result.was_interrupted = True
     result.given_up = len(queue)

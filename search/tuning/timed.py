@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fusetune.wire import t4
+from search.space.renamed import point_today
 from search.tuning.candidates.candidate import Candidate, checked
 from search.tuning.journal import FORMAT
 from search.tuning.trial import Trial, TrialState
@@ -108,7 +109,7 @@ def _of_t4(document: Any) -> TimedFusion:
         if result.us is None or is_twin or not predicted_us or not own:
             continue
         knobs = dict(result.configuration)
-        candidate = Candidate.of(str(knobs.pop(t4.SCHEDULER)), knobs)
+        candidate = Candidate.of(str(knobs.pop(t4.SCHEDULER)), point_today(knobs))
         trials.append(TimedTrial(candidate, predicted_us, own, result.us, _us(again[n])))
     fusion = f"{told['fingerprint']} {told['binding']}"
     card, generator = checked(told, "card", str), checked(told, "generator", str)

@@ -41,8 +41,8 @@ _RANKING_S, _RANKING_MOST = 3.0, 0.25
 
 _LOOKED_AT, _LOOK_S = 24, 0.5
 """Structures of each scheduler that are ranked, and how long, before a search begins of which somebody wants the first
-kernel: all the others are ranked while that one is made. Of six public cases the best of these was predicted 0 to 6 %
-slower than the best of all, in a quarter of the time or less."""
+kernel, or that may try as many as its time allows: all the others are ranked while the first ones are made. Of six
+public cases the best of these was predicted 0 to 6 % slower than the best of all, in a quarter of the time or less."""
 
 _AHEAD = 4
 """Kernels beyond those that are being compiled that wait for the GPU."""
@@ -97,11 +97,14 @@ def tune_on(
     """
     timeline = timeline or Timeline()
     gpu.device.tell(timeline)
-    with timeline.span(SearchStage.SPACES):
-        spaces = plan.searchable
     gpus = 1 + len(others)
     processes = compile_processes or compilers(gpus)
     with ExitStack() as stack:
+        opener = stack.enter_context(ThreadPoolExecutor(gpus))  # inputs and reference are made while all else is
+        opened = opener.submit(gpu.device.open, plan.fusion)
+        coming = [Gpu(device, opener.submit(device.open, plan.fusion)) for device in others]
+        with timeline.span(SearchStage.SPACES):
+            spaces = plan.searchable
         if drafting is None:
             drafting = stack.enter_context(DraftPool(drafters(processes, gpus)))
             drafting.start()
@@ -113,11 +116,6 @@ def tune_on(
             timeline.begun_from = begun_from(warm)
         if progress is not None and history is not None:
             progress.note(timeline.begun_from or "Begun from the ranking: no earlier tuning is of kin.")
-        opener = stack.enter_context(
-            ThreadPoolExecutor(1 + len(others))
-        )  # inputs and reference are made while kernels are
-        opened = opener.submit(gpu.device.open, plan.fusion)
-        coming = [Gpu(device, opener.submit(device.open, plan.fusion)) for device in others]
         hosts = elsewhere or NoWhere()
 
         def rank(points: int, seconds: float, is_stopped: Callable[[], bool]) -> list[Ranked]:
@@ -127,11 +125,12 @@ def tune_on(
                 early.best_predicted_us = ranking[0].predicted_us
             return ranking
 
-        better: Future[Sequence[Candidate]] | None = None
-        awaited: Awaited | None = None
         known: list[Ranked] = []
         begun = [*first, *(one for _, one in warm)]
-        if early is not None and early.is_open:
+        better: Future[Sequence[Candidate]] | None = None
+        awaited: Awaited | None = None
+        is_hasty = budget.trials is None or (early is not None and early.is_open)
+        if is_hasty:
             ranking = rank(_LOOKED_AT, _LOOK_S, is_stopped)
 
             def rank_all(is_over: Callable[[], bool]) -> list[Candidate]:

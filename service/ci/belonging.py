@@ -16,6 +16,7 @@ from compiler.generator import GENERATOR
 from compiler.wire import trace_to_json
 from fusetune.wire.artifact import KernelArtifact
 from search.cost.roofline import floor_us
+from search.space.renamed import point_today
 from search.space.schedulers import schedulers_for
 from service.ci.folder import LockSubject
 from service.ci.lock import CiEntry
@@ -53,7 +54,7 @@ def _of_candidate(subject: LockSubject, entry: CiEntry, card: Card) -> Iterator[
         yield f"candidate.scheduler: found {name}, which does not take this fusion on the lock's card"
         return
     try:
-        trace = scheduler.trace(subject.fusion, dict(entry.candidate.point))
+        trace = scheduler.trace(subject.fusion, point_today(entry.candidate.point))
     except (KeyError, TypeError, ValueError, InvalidStep, IllegalSchedule, Unsupported):
         yield f"candidate.point: it is no point of {name}"
         return

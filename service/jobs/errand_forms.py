@@ -10,8 +10,8 @@ from pydantic import TypeAdapter
 
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.device import Effort, MeasureResult
-from search.tuning.build import BuiltElsewhere
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.failing import Failure
 
 _LEVEL = 1

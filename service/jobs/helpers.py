@@ -34,8 +34,8 @@ from search.measure.device import (
     MeasuringDevice,
     NeverBegun,
 )
-from search.tuning.build import BuiltElsewhere
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.elsewhere import HostLost
 from search.tuning.failing import Failure
 from search.tuning.timeline import Timeline

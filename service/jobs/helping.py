@@ -16,8 +16,9 @@ from compiler.nvrtc import CompilePool
 from search.cost.predicting import refiner
 from search.measure.device import DeviceLost, MeasuringDevice
 from search.tuning.attached import Attached, Detached
-from search.tuning.build import Build, Builder, BuiltElsewhere
+from search.tuning.build import Build, Builder
 from search.tuning.candidates.drafting import DraftPool
+from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.candidates.plan import Plan
 from search.tuning.failing import Failure
 from search.tuning.hands import compilers as default_compilers

@@ -47,29 +47,38 @@ _RANKING_SHARE = 0.4
 
 
 def prepare(
-    job: Job, target: Detached, stopping: threading.Event, compilers: int | None, drafting: DraftPool | None = None
+    job: Job,
+    target: Detached,
+    stopping: threading.Event,
+    compilers: int | None,
+    drafting: DraftPool | None = None,
+    compiling: CompilePool | None = None,
+    prover: Prover | None = None,
 ) -> str:
     """Compile until there are enough kernels, then prove the best predicted of them, as long as the budget lasts.
 
-    A kernel of an older verifier is proven again first, and nothing is searched if it is right.
+    A kernel of an older verifier is proven again first, and nothing is searched if it is right. Children that are not
+    there yet are made for this tuning.
 
     Returns the state that the tuning ended in. Goes on from the stored trials. Raises WorkerStopping once `stopping` is
     set, TuningLost, Unsupported if there is nothing legal.
     """
     processes = compilers or default_compilers()
     trials = job.trials()
-    with (
-        job.progress() as progress,
-        CompilePool(processes) as pool,
-        ExitStack() as stack,
-    ):
-        pool.start()
+    with job.progress() as progress, ExitStack() as stack:
+        pool = compiling
+        if pool is None:
+            pool = stack.enter_context(CompilePool(processes))
+            stack.callback(pool.abandon)  # what it compiles at the end nobody waits for
+            pool.start()
         job, again = prove_again(job, partial(in_emulator, job, pool), progress)
         if again is not None:
             state = settle_proven_again(job, again.known, again.artifact, progress.spent_s, None)
             if state is not None:
                 return state
-        prover = stack.enter_context(Prover())
+        if prover is None:
+            prover = stack.enter_context(Prover())
+        prover.start()
         if drafting is None:
             drafting = stack.enter_context(DraftPool(drafters(processes)))
             drafting.start()
@@ -88,7 +97,6 @@ def prepare(
         proving = Proving(builder, job.budget, trials, progress, is_stopped, loop.built, prover)
         with job.timeline.span(SearchStage.PROVING):
             winner = proving.run() if loop.is_complete else None
-        pool.abandon()  # what it compiles now nobody waits for
     if stopping.is_set() and not progress.is_cancelled and not (loop.is_complete and proving.is_complete):
         raise WorkerStopping
     return settle_without_gpu(job, winner, note_on(trials.trials, target), progress.spent_s)

@@ -27,6 +27,7 @@ from fusetune.signer import Signer
 from fusetune.wire.problems import InvalidDocument
 from search.cost.predicting import refiner
 from search.measure.device import DeviceLost
+from search.proof.emulated.apart import Prover
 from search.tuning.attached import Attached, Detached
 from search.tuning.build import Builder
 from search.tuning.candidates.drafting import DraftPool
@@ -55,8 +56,8 @@ _IDLE_S = 60.0
 class TuningJobs:
     """Works on tunings, one at a time. `stopping` is the worker's: set when it shall end, or by us when it must.
 
-    `drafting`, `compiling`: children that outlive a tuning; without them each has its own. `learning`: what is learnt
-    of the worker's card, by which candidates are ordered.
+    `drafting`, `compiling`, `prover`: children that outlive a tuning; without them each has its own. `learning`: what
+    is learnt of the worker's card, by which candidates are ordered.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class TuningJobs:
         signer: Signer | None = None,
         party: Party | None = None,
         learning: CardLearning | None = None,
+        prover: Prover | None = None,
     ) -> None:
         self._db = db
         self._target = target
@@ -82,6 +84,7 @@ class TuningJobs:
         self._signer = signer
         self._drafting = drafting
         self._compiling = compiling
+        self._prover = prover
         self._database_pause_s = database_pause_s
         self._party = party
         self._learning = learning
@@ -196,16 +199,20 @@ class TuningJobs:
                 self._busy.release()
 
     def rest_if_idle(self) -> None:
-        """Give the GPU and its memory back until the next tuning, if none was worked on for a while. The process that
-        measures is started anew, so that its imports are done then; it holds nothing of the GPU before it is used."""
-        if not isinstance(self._target, Attached) or not self._busy.acquire(blocking=False):
+        """Give the GPU and its memory back until the next tuning, and what proofs took, if none was worked on for a
+        while. The process that measures is started anew, so that its imports are done then; it holds nothing of the
+        GPU before it is used."""
+        if not self._busy.acquire(blocking=False):
             return
         try:
             if not self._is_resting and time.monotonic() - self._last_s > _IDLE_S:
                 self._is_resting = True
-                self._target.device.close()
-                with contextlib.suppress(DeviceLost):  # whoever has the next tuning is told
-                    self._target.device.facts()
+                if self._prover is not None:
+                    self._prover.rest()
+                if isinstance(self._target, Attached):
+                    self._target.device.close()
+                    with contextlib.suppress(DeviceLost):  # whoever has the next tuning is told
+                        self._target.device.facts()
         finally:
             self._busy.release()
 
@@ -267,7 +274,9 @@ class TuningJobs:
                 return state
             case Detached() as target:
                 job.count()
-                return prepare(job, target, self._stopping, self._compilers, self._drafting)
+                return prepare(
+                    job, target, self._stopping, self._compilers, self._drafting, self._compiling, self._prover
+                )
 
     def _ordered(self, job: Job, target: Attached | Detached) -> Job:
         """The job with its candidates ordered by what was learnt of the worker's card, if it is of that card."""

@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from compiler.nvrtc import CompilePool
 from fusetune.signer import Signer
+from search.proof.emulated.apart import Prover
 from search.tuning.attached import Attached, Detached
 from search.tuning.candidates.drafting import DraftPool
 from search.tuning.hands import compilers, drafters
@@ -74,12 +75,11 @@ def run_worker(settings: Settings) -> int:
         processes = settings.compilers or compilers()
         drafting = stack.enter_context(DraftPool(drafters(processes)))
         drafting.start()
-        compiling: CompilePool | None = None
-        if isinstance(target, Attached):
-            compiling = CompilePool(processes)
-            stack.callback(compiling.abandon)  # what it compiles at the end nobody waits for
-            compiling.start()
-        return _serve(settings, db, target, drafting, compiling, signer)
+        compiling = CompilePool(processes)
+        stack.callback(compiling.abandon)  # what it compiles at the end nobody waits for
+        compiling.start()
+        prover = stack.enter_context(Prover())
+        return _serve(settings, db, target, drafting, compiling, prover, signer)
 
 
 def _serve(
@@ -87,7 +87,8 @@ def _serve(
     db: Database,
     target: Attached | Detached,
     drafting: DraftPool,
-    compiling: CompilePool | None,
+    compiling: CompilePool,
+    prover: Prover,
     signer: Signer | None,
 ) -> int:
     stopping = threading.Event()
@@ -101,7 +102,7 @@ def _serve(
     learning = CardLearning(db, target.card, settings.data_dir) if is_attached and settings.learn else None
     work = TuningJobs(
         db, target, settings.worker_id, stopping, settings.compilers, drafting, compiling, signer=signer, party=party,
-        learning=learning,
+        learning=learning, prover=prover,
     )  # fmt: skip
     adoptions = [Adoption(db, jobs, one, settings.worker_id) for one in queues]
     own = help_queue(settings.worker_id)

@@ -28,6 +28,7 @@ from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument
 from fusetune.wire.service import PackTaken
+from search.space.renamed import point_today
 from service.db import cards, fusions, kernels, keys, overview, signatures, tunings
 from service.db.kernels import DeletedKernel, Key
 from service.db.models import KernelRow
@@ -237,7 +238,7 @@ def _row(session: Session, pack: PackFile, packed: PackedKernel, artifact: Kerne
         verifier=view.verifier,
         floor_us=view.floor_us,
         scheduler=view.candidate.scheduler,
-        point=dict(view.candidate.point),
+        point=point_today(view.candidate.point),
         resources=artifact.resources.model_dump(mode="json"),
         generator=artifact.conditions.generator,
         nvrtc=artifact.conditions.nvrtc,

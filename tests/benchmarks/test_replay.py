@@ -18,6 +18,8 @@ from search.measure.fake import FACTS, FakeDevice
 from search.tuning.attached import Attached, card_of
 from search.tuning.candidates.plan import Plan
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 def synthetic(hole: int = 6) -> dict[str, Any]:
     """A T4 document of no tuner of ours: a bowl over three numbers and a word, every `hole`th point failed."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.ir.tensor import BufferKind, CopyVia, TensorView
@@ -64,7 +65,8 @@ class Groups:
     `blocks`: that stay, 0 for one a tile. `strip`: rows of tiles that are taken together. `cluster`: of so many blocks
     along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are
     stored at a time by the copy engine, 0 for stores by threads. `in_flight`, `registers`: as the steps have them.
-    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks that hand it on one after the other.
+    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks of which the last adds them up. `dealt`:
+    blocks that have equal shares of all steps of all tiles, 0 for none.
     """
 
     rows: int = 128
@@ -82,6 +84,14 @@ class Groups:
     registers: tuple[int, int] | None = None
     is_mma: bool = True
     parts: int = 1
+    dealt: int = 0
+
+
+def kind_of(sf: ScheduledFusion, name: str) -> OpKind:
+    """The operator that makes a tensor."""
+    made = sf.producer(name)
+    assert made is not None
+    return made.kind
 
 
 def by_warp_groups(fusion: Fusion, how: Groups, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
@@ -114,6 +124,8 @@ class _ByGroups:
         self.results(held)
         self.inline(held)
         self.rings()
+        if how.dealt:
+            b.do(st.Deal(self.tv, how.dealt))
         b.do(*changed)
         return b.trace()
 
@@ -134,7 +146,7 @@ class _ByGroups:
             rest = range(at + first + 3, at + first + 7)
             b.reorder(tv, [*range(at + first + 1), at + first + 2, at + first + 1, *rest])
         b.merge(tv, at, first + 2 + (how.strip > 1))
-        self.grid = [P.BIDX]
+        self.grid = [P.SERIAL if how.dealt else P.BIDX]
         if how.turns:
             b.split(tv, at, how.groups)
             self.grid.append(P.TIDY)
@@ -269,7 +281,7 @@ def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> Sch
     op = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
     tv, shared = op.output, op.tensor_inputs
     (out,) = b.sf.outputs
-    if b.sf.producer(out).kind is not OpKind.COPY:  # type: ignore[union-attr]
+    if kind_of(b.sf, out) is not OpKind.COPY:
         b.do(st.CacheOutput(out, "y_r", LOCAL))
     held = ("left", "right")
     for name, copy in zip(shared, held, strict=True):
@@ -303,7 +315,7 @@ def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> Sch
     b.do(st.Propagate(tv, tuple(others)))
     for name in others:
         b.parallelize(name, [P.BIDX, *inside, P.UNROLL, P.UNROLL])
-    narrow = [name for name in others if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]
+    narrow = [name for name in others if kind_of(b.sf, name) is OpKind.CAST][-1:]
     for name in dict.fromkeys((*narrow, out)):
         b.do(st.Parallelize(name, 7, P.VECTORIZE))
     b.inline((tv,), 1)

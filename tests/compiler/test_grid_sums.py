@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from compiler.analysis.loops.grid_fold import GridFold
+from compiler.analysis.loops.grid_fold import PartFold
 from compiler.arch import arch_named
 from compiler.dtypes import DType
 from compiler.emulate.ptx.parser import parse
@@ -80,7 +80,7 @@ def test_some_blocks_run_with_those_that_they_wait_for(pool: CompilePool) -> Non
 def test_each_part_is_waited_for(parts: int, waits: int) -> None:
     """By a thread of 128, which of more parts waits for several."""
     tx = var(Var("tx", 128))
-    fold = GridFold("y", DType.F32, parts, var(Var("by", parts)), var(Var("bx", 2)), 2, tx, 128, 32)
+    fold = PartFold("y", DType.F32, parts, var(Var("by", parts)), var(Var("bx", 2)), 2, tx, 128, 32)
     found = [s for s in walk((goes_on(fold, ()),)) if isinstance(s, AwaitTold)]
     own = [s.place.evaluate({"bx": 1, "tx": 0}) for s in found]
     assert own == [parts - 1 + 128 * n for n in range(waits)]

@@ -22,6 +22,7 @@ from compiler.reference import evaluate, settled
 from compiler.wire import bind, fusion_from_json, fusion_to_json, trace_from_json, trace_to_json
 from fusetune import FusionBuilder
 from fusetune.wire.binding import Binding
+from fusetune.wire.fusion import DTypeName, ScalarName
 from search.launches.cut import cut_at
 from search.tuning.candidates.plan import Plan
 from tests.search.proof.emulated.kernels import CARD
@@ -35,10 +36,10 @@ def of(made: FusionBuilder) -> Fusion:
     return bind(made.build(), Binding())
 
 
-def beside(dtype: str, kind: str = "mul", scalar: str = "f64") -> Fusion:
+def beside(dtype: DTypeName, kind: str = "mul", scalar: ScalarName = "f64") -> Fusion:
     f = FusionBuilder()
-    x = f.input("x", (64,), dtype)  # type: ignore[arg-type]
-    f.output(getattr(f, kind)(x, f.scalar("s", scalar)), "y")  # type: ignore[arg-type]
+    x = f.input("x", (64,), dtype)
+    f.output(getattr(f, kind)(x, f.scalar("s", scalar)), "y")
     return of(f)
 
 
@@ -47,7 +48,7 @@ def beside(dtype: str, kind: str = "mul", scalar: str = "f64") -> Fusion:
     [("f64", "f64", "f64"), ("f32", "f64", "f32"), ("f16", "f64", "f32"), ("bf16", "i64", "f32"),
      ("f64", "i64", "f64"), ("i64", "i64", "i64"), ("i32", "i64", "i64"), ("i8", "i64", "i64")],
 )  # fmt: skip
-def test_an_operand_has_the_type_that_the_kernel_gets(dtype: str, scalar: str, as_: str) -> None:
+def test_an_operand_has_the_type_that_the_kernel_gets(dtype: DTypeName, scalar: ScalarName, as_: str) -> None:
     fusion = beside(dtype, scalar=scalar)
     assert fusion.ops[0].inputs == ("i0", Scalar("c0", DType(as_)))
     assert fusion.scalars == (Scalar("c0", DType(scalar)),)
@@ -89,7 +90,7 @@ def test_equal_numbers_do_not_make_two_scalars_one() -> None:
     ("dtype", "low", "high"),
     [("i8", -128, 127), ("i32", -(2**31), 2**31 - 1), ("i64", -(2**63), 2**63 - 1), ("f32", -(2**63), 2**63 - 1)],
 )
-def test_an_integer_is_in_the_range_of_what_it_stands_beside(dtype: str, low: int, high: int) -> None:
+def test_an_integer_is_in_the_range_of_what_it_stands_beside(dtype: DTypeName, low: int, high: int) -> None:
     fusion = beside(dtype, scalar="i64")
     assert integer_range(fusion, "c0") == (low, high)
 
@@ -97,7 +98,7 @@ def test_an_integer_is_in_the_range_of_what_it_stands_beside(dtype: str, low: in
 @inside("number", (0.1, -3.3, 1e-7, 3.4e38, 1e300, 7, (1 << 60) + 1))
 @inside("kind", ("mul", "add", "sub", "gt", "eq"))
 @pytest.mark.parametrize("dtype", ["f64", "f32", "bf16", "f16"])
-def test_a_scalar_means_what_a_number_means_in_torch(dtype: str, kind: str, number: int | float) -> None:
+def test_a_scalar_means_what_a_number_means_in_torch(dtype: DTypeName, kind: str, number: int | float) -> None:
     """On CUDA arithmetic of halves is f32 on both sides (ATen, opmath); torch on the host rounds some numbers first."""
     held = {"f64": torch.float64, "f32": torch.float32, **HALVES}[dtype]
     x = (torch.randn(64, generator=torch.Generator().manual_seed(1)) * 4).to(held)

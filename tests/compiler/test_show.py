@@ -22,9 +22,11 @@ from compiler.lower.printer import kernel_ir_text
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.schedule import steps as st
+from compiler.schedule.start import parts_text
 from compiler.schedule.step_forms import step_to_json
 from compiler.schedule.trace import ScheduleTrace
 from compiler.wire import trace_to_json
+from tests.compiler.schedule.start_forms import cat, fusion_of
 from tests.compiler.schedules import by_threads, from_wire, load_by_tma
 from tests.compiler.test_program_trace import THREE
 
@@ -87,6 +89,12 @@ def test_several_launches_are_shown_one_after_the_other(show: Show, stage: str) 
     places = [stdout.find(text) for text in wanted[stage]]
     assert -1 not in places
     assert stage == "kernel" or places == sorted(places)
+
+
+def test_a_trace_says_in_which_parts_outputs_are_stored(show: Show) -> None:
+    fusion = fusion_of([[2, 128]] * 2, [cat("y", 1, "x0", "x1")], "y")
+    code, stdout, _ = show(trace_to_json(ScheduleTrace(fusion, ())), "--stage", "trace")
+    assert (code, stdout.splitlines()[0]) == (0, parts_text(fusion))
 
 
 def test_ir_is_the_default_and_every_stage_has_a_name(show: Show) -> None:

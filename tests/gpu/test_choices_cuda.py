@@ -17,6 +17,7 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from fusetune.kernel import Kernel
 from fusetune.launch import Launcher
+from fusetune.wire.fusion import DTypeName
 from search.measure.cuda_check import CheckBench
 from search.measure.eager import allowances, eager_form
 from search.proof.verify.arrays import TorchArrays
@@ -90,12 +91,12 @@ def _inputs(fusion: Fusion, arrays: TorchArrays) -> list[Any]:
 
 @pytest.mark.parametrize("by", ["i32", "i64"])
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16", "i64", "i32", "i8", "bool"])
-def test_rows_are_torchs_to_the_bit(dtype: str, by: str, pool: CompilePool) -> None:
+def test_rows_are_torchs_to_the_bit(dtype: DTypeName, by: DTypeName, pool: CompilePool) -> None:
     arrays = TorchArrays("cuda:0")
     for fusion in (
-        take((1000, 129), (7, 33), dtype, by),  # type: ignore[arg-type]  # names of the table
-        take((9, 1000, 40), (55,), dtype, by, 1),  # type: ignore[arg-type]
-        gather((300, 257), (299, 80), dtype, by),  # type: ignore[arg-type]
+        take((1000, 129), (7, 33), dtype, by),
+        take((9, 1000, 40), (55,), dtype, by, 1),
+        gather((300, 257), (299, 80), dtype, by),
     ):
         inputs = _inputs(fusion, arrays)
         (wanted,) = eager_form(fusion)(inputs)

@@ -99,7 +99,7 @@ def bare_launch(kernel: Any, x: torch.Tensor, b: torch.Tensor) -> Callable[..., 
     def run(*_: torch.Tensor) -> None:
         launch(*call, stream, params.address, 0)
 
-    run.kept = out, params, launcher  # type: ignore[attr-defined]
+    run.kept = out, params, launcher  # type: ignore[attr-defined]  # as long as it runs
     return run
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from compiler.ir.fusion import Fusion
 from compiler.ir.ops.philox import uniform
 from compiler.nvrtc import CompilePool
 from fusetune.launch import Launcher
@@ -79,9 +80,9 @@ def test_numbers_are_uniform() -> None:
 
 
 @pytest.mark.parametrize("fusion", [residual_norm(300, 1024), turned(130, 520)], ids=["norm", "turned"])
-def test_kernels_are_right_on_every_set(fusion: object) -> None:
-    bench = CheckBench(fusion, TorchArrays("cuda:0"))  # type: ignore[arg-type]
+def test_kernels_are_right_on_every_set(fusion: Fusion) -> None:
+    bench = CheckBench(fusion, TorchArrays("cuda:0"))
     with CompilePool(8) as pool:
-        for kernel in kernels(fusion, pool, POINTS):  # type: ignore[arg-type]
-            for name in input_sets(fusion):  # type: ignore[arg-type]
+        for kernel in kernels(fusion, pool, POINTS):
+            for name in input_sets(fusion):
                 assert bench.check(Launcher(kernel.artifact), name).fault == ""

@@ -13,6 +13,7 @@ from compiler.wire import bind
 from fusetune import FusionBuilder
 from fusetune.launch import Launcher
 from fusetune.wire.binding import Binding
+from fusetune.wire.fusion import DTypeName, ScalarName
 from search.measure.cuda_check import CheckBench
 from search.proof.verify.arrays import TorchArrays
 from search.proof.verify.inputs import input_sets
@@ -63,10 +64,10 @@ def test_a_graph_keeps_the_numbers_of_the_call_that_it_captured() -> None:
     assert torch.equal(captured, x * 0.1)
 
 
-def beside(dtype: str, kind: str, scalar: str = "f64") -> Fusion:
+def beside(dtype: DTypeName, kind: str, scalar: ScalarName = "f64") -> Fusion:
     f = FusionBuilder()
-    x = f.input("x", (64, 520), dtype)  # type: ignore[arg-type]
-    f.output(getattr(f, kind)(x, f.scalar("s", scalar)), "y")  # type: ignore[arg-type]
+    x = f.input("x", (64, 520), dtype)
+    f.output(getattr(f, kind)(x, f.scalar("s", scalar)), "y")
     return bind(f.build(), Binding())
 
 
@@ -76,7 +77,7 @@ def beside(dtype: str, kind: str, scalar: str = "f64") -> Fusion:
 def test_a_number_means_what_it_means_in_torch(dtype: str, kind: str, number: int | float) -> None:
     """Bit by bit: arithmetic of halves in f32 beside an f32, comparisons after rounding to the tensor's type."""
     held = getattr(torch, dtype)
-    wire = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}[dtype]
+    wire: Any = {"float64": "f64", "float32": "f32", "bfloat16": "bf16", "float16": "f16"}[dtype]
     x = torch.randn(64, 520, device="cuda").mul(4).to(held)
     if abs(number) < 10:
         x[0] = number

@@ -26,7 +26,7 @@ NAMED = re.compile(
     r"^_?(MAX_|MIN_|LEAST_|MOST_)?"
     r"(WARPS?|WARP_(LANES|THREADS|SIZE)|LANES|WARPS_OF_A_GROUP|BANKS?|BANK_BYTES|SECTORS?|SECTOR_BYTES|LINE|LINE_BYTES"
     r"|CHUNK_BYTES|SPANS|REGISTERS?|REGISTER_(BYTES|UNIT|STEP)|REGISTERS_PER_(SM|BLOCK|THREAD)|WORD_BYTES|UNIT_BYTES"
-    r"|CP_ASYNC_BYTES|BULK_BYTES|BARRIER_BYTES|BOX|BOX_ROWS|RANK|STRIDE_BYTES|ELEMENT_STRIDE|COORDINATE|TENSOR_MAP_\w+"
+    r"|CP_ASYNC_BYTES|BULK_BYTES|LOCAL_BYTES|STORE_BYTES|BARRIER_BYTES|BOX|BOX_ROWS|RANK|STRIDE_BYTES|ELEMENT_STRIDE|COORDINATE|TENSOR_MAP_\w+"
     r"|COLUMNS|COLUMN_BITS|SUBPARTITIONS?|SUBPARTITION_LANES|BASE_ALIGN|SMS?)$"
 )
 """Names of constants that speak of hardware."""
@@ -97,6 +97,7 @@ def test_every_allowed_number_is_there() -> None:
     ("module", "text", "found"),
     [
         pytest.param("compiler.planted", "WARP = 32", {"WARP"}, id="name"),
+        pytest.param("compiler.planted", "MAX_LOCAL_BYTES = 512 * 1024", {"MAX_LOCAL_BYTES"}, id="computed"),
         pytest.param("search.planted", "_SECTOR: int = 32", {"_SECTOR"}, id="private"),
         pytest.param("search.planted", "MAX_BOX, MAX_RANK = 256, 5", {"MAX_BOX", "MAX_RANK"}, id="several"),
         pytest.param("compiler.planted", "x = y // 32", {"32"}, id="lanes"),

@@ -310,11 +310,11 @@ def served(service: FakeService) -> Iterator[str]:
             for name, value in found.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            for part in found.stream:  # type: ignore[union-attr]
+            for part in found.iter_raw():
                 self.wfile.write(part)
                 self.wfile.flush()
 
-        do_GET = do_POST = do_DELETE = _answer  # noqa: N815
+        do_GET = do_POST = do_DELETE = _answer  # noqa: N815 (the names that http.server looks for)
 
         def log_message(self, format: str, *args: object) -> None:
             """Says nothing."""

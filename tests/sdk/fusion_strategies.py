@@ -56,10 +56,10 @@ class _Grower:
 
     def add(self, op: str, ins: list[Any], **attributes: Any) -> None:
         document = {"op": op, "in": ins, "out": f"r{len(self.ops)}", **attributes}
-        parsed = MODEL_OF_OP[op].model_validate(document)
+        parsed: Any = MODEL_OF_OP[op].model_validate(document)
         check = OpCheck("here")
         operands = tuple(self.types[x] if isinstance(x, str) and x in self.types else float(x) for x in ins)
-        found = result_type(parsed, operands, check)  # type: ignore[arg-type]
+        found = result_type(parsed, operands, check)
         if found is not None and found.rank <= 5:
             self.ops.append(document)
             self.types[document["out"]] = found

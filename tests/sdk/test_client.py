@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -43,8 +44,8 @@ def client(service: FakeService, tmp_path: Path) -> Client:
     return Client(URL, store=tmp_path, transport=service.transport(), pace=Pace(poll_s=0.001))
 
 
-def tuned(client: Client, **settings: object) -> Kernel:
-    kernel = client.tune(FUSION, binding={"M": 8}, **settings)  # type: ignore[arg-type]
+def tuned(client: Client, **settings: Any) -> Kernel:
+    kernel = client.tune(FUSION, binding={"M": 8}, **settings)
     assert isinstance(kernel, Kernel)
     return kernel
 
@@ -101,11 +102,11 @@ def test_an_artifact_is_fetched_once(client: Client, service: FakeService) -> No
 @pytest.mark.parametrize("form", ["fusion", "document", "text"])
 @pytest.mark.parametrize("binding", [ROWS, {"M": 8}, {"sizes": {"M": 8}}, '{"sizes": {"M": 8}}'])
 def test_fusions_and_bindings_in_any_form_are_one_key(
-    client: Client, service: FakeService, form: str, binding: object
+    client: Client, service: FakeService, form: str, binding: Any
 ) -> None:
     view = service.add(FUSION, ROWS)
-    fusion = {"fusion": FUSION, "text": FUSION.to_json(), "document": FUSION.model_dump(by_alias=True)}[form]
-    found = client.kernel(fusion, binding=binding)  # type: ignore[arg-type]
+    fusion: Any = {"fusion": FUSION, "text": FUSION.to_json(), "document": FUSION.model_dump(by_alias=True)}[form]
+    found = client.kernel(fusion, binding=binding)
     assert found.info == view
 
 
@@ -183,7 +184,7 @@ def test_a_tuning_without_a_kernel_is_an_error_of_its_own(
     ],
 )
 def test_evidence_that_is_not_accepted_is_no_answer(
-    client: Client, service: FakeService, accept: object, is_found: bool
+    client: Client, service: FakeService, accept: Any, is_found: bool
 ) -> None:
     service.artifact_changes = {"evidence": PREDICTED}
     if is_found:
@@ -192,7 +193,7 @@ def test_evidence_that_is_not_accepted_is_no_answer(
         with pytest.raises(errors.NoKernel, match="verified_emulated, its time none"):
             tuned(client, accept=accept)
         with pytest.raises(errors.KernelNotFound):
-            client.kernel(FUSION, binding={"M": 8}, accept=accept)  # type: ignore[arg-type]
+            client.kernel(FUSION, binding={"M": 8}, accept=accept)
 
 
 def test_a_kernel_that_is_not_in_the_cache_is_not_found(client: Client) -> None:

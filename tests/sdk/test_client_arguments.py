@@ -33,7 +33,7 @@ def test_a_time_that_is_none(seconds: Any) -> None:
 
 def test_a_network_without_a_limit_is_not_had() -> None:
     with pytest.raises(errors.InvalidRequest, match="timeout_s: found None"):
-        Client(URL, timeout_s=None, store=None)  # type: ignore[arg-type]
+        Client(URL, timeout_s=None, store=None)  # type: ignore[arg-type]  # what is refused
 
 
 @pytest.mark.parametrize("key", [b"key", 5, "two words", "line\n", "ключ"])

@@ -101,7 +101,7 @@ def test_every_operator_of_the_format_is_a_method() -> None:
 
 REFUSED: list[tuple[str, Callable[[FusionBuilder, Tensor, Tensor], Any], str, str]] = [
     ("shapes differ", lambda f, x, b: x + b, "ops[1].in[1]", "broadcast_to"),
-    ("unknown dtype", lambda f, x, b: x.cast("f33"), "ops[1].dtype", "one of these"),  # type: ignore[arg-type]
+    ("unknown dtype", lambda f, x, b: x.cast("f33"), "ops[1].dtype", "one of these"),  # type: ignore[arg-type]  # what is refused
     ("a scalar alone", lambda f, x, b: f.scalar("s") * 2, "s", "before the call"),
     ("a scalar negated", lambda f, x, b: -f.scalar("s"), "s", "before the call"),
     ("no such dimension", lambda f, x, b: x.sum((2,)), "ops[1].dims[0]", "is there"),
@@ -110,11 +110,11 @@ REFUSED: list[tuple[str, Callable[[FusionBuilder, Tensor, Tensor], Any], str, st
     ("input returned", lambda f, x, b: f.output(x), "outputs[1].name", "copy"),
     ("truth value", lambda f, x, b: x + True, "ops[1].in[1]", "0 or 1"),
     ("another builder", lambda f, x, b: FusionBuilder().neg(x), "ops[0].in[0]", "one builder"),
-    ("a size for a shape", lambda f, x, b: f.input("q", 4, "f32"), "inputs[2].shape", "an array"),  # type: ignore[arg-type]
+    ("a size for a shape", lambda f, x, b: f.input("q", 4, "f32"), "inputs[2].shape", "an array"),  # type: ignore[arg-type]  # what is refused
     ("a text for a shape", lambda f, x, b: f.input("q", "MN", "f32"), "inputs[2].shape", "an array"),
-    ("a size for strides", lambda f, x, b: f.input("q", (4,), "f32", strides=1), "inputs[2].strides", "an array"),  # type: ignore[arg-type]
-    ("a number for dims", lambda f, x, b: x.permute(1), "ops[1].dims", "an array"),  # type: ignore[arg-type]
-    ("nothing returned", lambda f, x, b: f.output(None), "outputs[1]", "the result of an operator"),  # type: ignore[arg-type]
+    ("a size for strides", lambda f, x, b: f.input("q", (4,), "f32", strides=1), "inputs[2].strides", "an array"),  # type: ignore[arg-type]  # what is refused
+    ("a number for dims", lambda f, x, b: x.permute(1), "ops[1].dims", "an array"),  # type: ignore[arg-type]  # what is refused
+    ("nothing returned", lambda f, x, b: f.output(None), "outputs[1]", "the result of an operator"),  # type: ignore[arg-type]  # what is refused
     ("made of a derived size", lambda f, x, b: f.iota(f.cat((x, x), 0).shape, 0, "i32"), "ops[2].shape[0]", "symbol"),
 ]
 

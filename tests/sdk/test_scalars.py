@@ -132,7 +132,7 @@ def test_the_builder_has_scalars() -> None:
     with pytest.raises(InvalidFusion, match="a new name"):
         f.scalar("x")
     with pytest.raises(InvalidFusion, match="expected a tensor"):
-        f.exp(lr)  # type: ignore[arg-type]
+        f.exp(lr)  # type: ignore[arg-type]  # what is refused
     f.scalar("other")  # the builder goes on
     with pytest.raises(InvalidFusion, match="another builder"):
         f.mul(x, FusionBuilder().scalar("lr"))
@@ -144,7 +144,7 @@ def test_tensors_alone_say_what_a_kernel_is_tuned_for() -> None:
     f.output(f.input("x", ("M",), "f32") * f.scalar("lr"), "y")
     fusion, x = f.build(), torch.zeros(24)
     assert binding_of(fusion, (x,)) == binding_of(fusion, (x, torch.tensor(3.0)))
-    assert binding_of(fusion, (x, 0.5)) == binding_of(fusion, (x,))  # type: ignore[arg-type]
+    assert binding_of(fusion, (x, 0.5)) == binding_of(fusion, (x,))  # type: ignore[arg-type]  # numbers say nothing
 
 
 F64, I64, BYTE = ScalarSpec(dtype="f64"), ScalarSpec(dtype="i64"), ScalarSpec(dtype="i64", low=-128, high=127)
@@ -248,7 +248,7 @@ def test_a_call_has_its_numbers_after_its_tensors() -> None:
     with pytest.raises(WrongArguments, match="found 1, expected 1 tensors and then 1 scalars"):
         kernel(torch.zeros(0))
     with pytest.raises(WrongArguments, match="scalar 0: found 'a', of type str"):
-        kernel(torch.zeros(0), "a")  # type: ignore[arg-type]
+        kernel(torch.zeros(0), "a")  # type: ignore[arg-type]  # what is refused
     with pytest.raises(WrongArguments, match=r"input 0: found float, expected torch\.Tensor"):
         kernel(0.5, torch.zeros(0))
 

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,11 +60,11 @@ def test_what_was_put_is_found_again_by_another_store(store: Store, tmp_path: Pa
         pytest.param({"accept": Accept(time=("none",))}, False, id="other-evidence"),
     ],
 )
-def test_a_key_is_fusion_binding_card_and_evidence(store: Store, change: dict[str, object], is_found: bool) -> None:
+def test_a_key_is_fusion_binding_card_and_evidence(store: Store, change: dict[str, Any], is_found: bool) -> None:
     view, data = made()
     store.put(view, data)
     key = {"fingerprint": view.fingerprint, "binding": view.binding, "accept": ACCEPT, **change}
-    assert (store.find(**key) is not None) is is_found  # type: ignore[arg-type]
+    assert (store.find(**key) is not None) is is_found
 
 
 def test_a_newer_kernel_for_a_key_takes_its_place(store: Store) -> None:
@@ -139,7 +140,7 @@ def test_what_a_dead_process_left_half_written_goes_too(tmp_path: Path) -> None:
     assert found(store, view) == data
 
 
-def _put_many(root: Path, start: "multiprocessing.synchronize.Event", name: str) -> None:  # noqa: UP037
+def _put_many(root: Path, start: multiprocessing.synchronize.Event, name: str) -> None:
     start.wait(60)
     store = Store(root)
     for rows in range(1, 13):

@@ -56,7 +56,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 def test_the_best_runs_once_it_is_there_and_never_within_a_capture(better: Kernel, calls: list[bool]) -> None:
     client = Searching(better)
-    kernel = SwappingKernel(client, FUSION, binding=ROWS, budget_s=5, refresh=True)  # type: ignore[arg-type]
+    kernel = SwappingKernel(client, FUSION, binding=ROWS, budget_s=5, refresh=True)  # type: ignore[arg-type]  # as much of a client as it asks
     first = client.first.artifact.source
     assert (kernel(), kernel.is_final) == (first, False)
     client.ends.set()
@@ -76,7 +76,7 @@ def test_the_best_runs_once_it_is_there_and_never_within_a_capture(better: Kerne
 
 def test_one_that_a_search_has_ended_with_is_final(better: Kernel) -> None:
     client = Searching(better, is_provisional=False)
-    kernel = SwappingKernel(client, FUSION, binding=ROWS)  # type: ignore[arg-type]
+    kernel = SwappingKernel(client, FUSION, binding=ROWS)  # type: ignore[arg-type]  # as much of a client as it asks
     assert kernel.is_final
     assert kernel() == client.first.artifact.source
     assert len(client.asked) == 1
@@ -84,7 +84,7 @@ def test_one_that_a_search_has_ended_with_is_final(better: Kernel) -> None:
 
 def test_the_same_kernel_is_no_swap() -> None:
     client = Searching(Kernel(artifact(FUSION, ROWS)))
-    kernel = SwappingKernel(client, FUSION)  # type: ignore[arg-type]
+    kernel = SwappingKernel(client, FUSION)  # type: ignore[arg-type]  # as much of a client as it asks
     client.ends.set()
     kernel.join(20)
     assert (kernel(), kernel.swaps) == (client.first.artifact.source, 0)
@@ -92,7 +92,7 @@ def test_the_same_kernel_is_no_swap() -> None:
 
 def test_a_search_that_fails_leaves_the_first() -> None:
     client = Searching(ServerUnreachable("POST /v1/tunings", "http://x", "refused"))
-    kernel = SwappingKernel(client, FUSION)  # type: ignore[arg-type]
+    kernel = SwappingKernel(client, FUSION)  # type: ignore[arg-type]  # as much of a client as it asks
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         client.ends.set()
@@ -104,4 +104,4 @@ def test_a_search_that_fails_leaves_the_first() -> None:
 
 def test_whose_wait_it_is() -> None:
     with pytest.raises(TypeError, match="takes no `wait`"):
-        SwappingKernel(Searching(ValueError()), FUSION, wait="best")  # type: ignore[arg-type]
+        SwappingKernel(Searching(ValueError()), FUSION, wait="best")  # type: ignore[arg-type]  # what is refused

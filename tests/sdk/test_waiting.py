@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -17,11 +18,11 @@ QUICK = Pace(silence_s=1.0, poll_s=0.001, patience_s=0.2)
 CUT = httpx2.ReadError("cut")
 
 
-def wait(service: FakeService, pace: Pace = QUICK, **settings: object) -> list[TuningView]:
+def wait(service: FakeService, pace: Pace = QUICK, **settings: Any) -> list[TuningView]:
     """Tunes; returns the states that were told."""
     seen: list[TuningView] = []
     with Client(URL, store=None, transport=service.transport(), pace=pace) as client:
-        client.tune(FUSION, binding={"M": 8}, progress=seen.append, **settings)  # type: ignore[arg-type]
+        client.tune(FUSION, binding={"M": 8}, progress=seen.append, **settings)
     return seen
 
 
@@ -140,7 +141,7 @@ def test_the_deadline_ends_the_wait_and_not_the_tuning(streams: bool) -> None:
     service.ends = {"state": "running", "phase": "still"}
 
     class Comments(httpx2.SyncByteStream):
-        def __iter__(self):  # type: ignore[no-untyped-def]
+        def __iter__(self) -> Iterator[bytes]:
             while True:
                 time.sleep(0.005)
                 yield b": keep-alive\n\n"

@@ -8,6 +8,7 @@ from compiler.ir.fusion import Fusion
 from compiler.wire import bind
 from fusetune import FusionBuilder, Tensor
 from fusetune.wire.binding import Binding
+from fusetune.wire.fusion import DTypeName
 
 
 def drawn(*shape: int) -> Fusion:
@@ -17,9 +18,9 @@ def drawn(*shape: int) -> Fusion:
     return bind(f.build(), Binding())
 
 
-def dropout(*shape: int, p: float = 0.1, dtype: str = "bf16") -> Fusion:
+def dropout(*shape: int, p: float = 0.1, dtype: DTypeName = "bf16") -> Fusion:
     f = FusionBuilder()
-    x = f.input("x", shape, dtype)  # type: ignore[arg-type]
+    x = f.input("x", shape, dtype)
     f.output(f.dropout(x, p, *_state(f)), "y")
     return bind(f.build(), Binding())
 

@@ -1,5 +1,4 @@
-"""What takes seconds to start and all folders of the service's tests share: a PostgreSQL server, and a process that
-forks workers.
+"""What takes seconds to start and all folders of the service's tests share: a PostgreSQL server.
 
 The server is our own, started once and only if a test wants it; FUSETUNE_TEST_POSTGRES names another one: a URL whose
 user may create databases.
@@ -20,8 +19,11 @@ from sqlalchemy import URL, make_url
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
 from tests.service.databases import created
-from tests.service.jobs.nursery import Nursery
-from tests.service.running import STOP_S, python_path
+from tests.service.running import STOP_S
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(forked: None) -> None: ...
 
 
 @pytest.fixture(scope="session")
@@ -64,10 +66,3 @@ def postgres_template(postgres: URL) -> Iterator[str]:
         with Database(url) as database:
             ensure_ready(database)
         yield str(make_url(url).database)
-
-
-@pytest.fixture(scope="session")
-def nursery() -> Iterator[Nursery]:
-    """What worker processes are forked from."""
-    with Nursery({**os.environ, "PYTHONPATH": python_path()}) as found:
-        yield found

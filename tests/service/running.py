@@ -15,17 +15,11 @@ from pathlib import Path
 import pytest
 
 from fusetune import Client, ServiceError
+from tests.nursery import ROOT, python_path
 
-ROOT = Path(__file__).parents[2]
 START_S = 90.0
 """Until the worker has announced itself; importing torch takes most of it on a machine that has not done so before."""
 STOP_S = 30.0
-
-
-def python_path() -> str:
-    """Where a process of the service finds the tree; then where this one was told to look, for what it runs with may
-    lie there."""
-    return os.pathsep.join([str(ROOT), str(ROOT / "sdk"), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from fusetune import Accept, Client, Kernel, KernelNotFound, NoDevice
-from tests.service.running import ROOT, running_service
+from tests.nursery import ROOT
+from tests.service.running import running_service
 
 CARD = "B200"
 FUSIONS = ROOT / "benchmarks" / "suite" / "fusions"

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.service.running import ROOT, python_path
+from tests.nursery import ROOT, python_path
 
 TREE = [str(ROOT), str(ROOT / "sdk")]
 

@@ -12,7 +12,8 @@ import torch
 
 from fusetune.running import use_source
 from fusetune.torch_compile import backend
-from tests.service.running import ROOT, running_service
+from tests.nursery import ROOT
+from tests.service.running import running_service
 
 
 @pytest.fixture(scope="module")

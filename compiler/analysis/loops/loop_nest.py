@@ -54,7 +54,8 @@ class LoopNest:
     them; `depths`: how many of these are shared with consumers. `varying`: axes along whose loops
     elements differ, of this tensor or of one that shares the loop. `beside`: by number, loops that other tensors have
     on threads, and their index there. `in_turns`: of these, the loops in whose turns a ring goes round: one group of
-    threads after the other uses it, each for a whole turn.
+    threads after the other uses it, each for a whole turn. `dealt`: blocks that have equal shares of the turns of a
+    product's loops; 0 where axes make the grid.
     """
 
     group: dict[str, tuple[int | None, ...]]
@@ -66,6 +67,7 @@ class LoopNest:
     varying: frozenset[Loop]
     beside: dict[int, Expr]
     in_turns: frozenset[int] = frozenset()
+    dealt: int = 0
 
     @property
     def turns(self) -> int:
@@ -122,7 +124,7 @@ class LoopNest:
     def grid(self) -> tuple[int, int, int]:
         """Blocks; those of a cluster are neighbours in x."""
         x, y, z = (self.dims.get(p, 1) for p in (ParallelType.BIDX, ParallelType.BIDY, ParallelType.BIDZ))
-        return x * self.cluster, y, z
+        return (self.dealt or x) * self.cluster, y, z
 
     @property
     def cluster(self) -> int:
@@ -175,15 +177,14 @@ def infer_loop_nest(sf: ScheduledFusion, graph: IdGraph) -> LoopNest:
             type_ = sf.tensor(name).types[i]
             if type_.is_thread and name in extents:
                 beside[number] = var(Var(BUILTIN[type_], extents[name][i]))
-    in_turns = _in_turns(sf, loops, numbers, group)
+    in_turns = _in_turns(sf, loops, group)
     paths = _paths(sf, group)
     depths = {t: _depth(sf.tensor(t), group[t], paths[t]) for t in group}
-    return LoopNest(group, dims, runs_as, extents, paths, depths, varying, beside, in_turns)
+    dealt = max((t.dealt for t in sf.tensors), default=0)
+    return LoopNest(group, dims, runs_as, extents, paths, depths, varying, beside, in_turns, dealt)
 
 
-def _in_turns(
-    sf: ScheduledFusion, loops: LoopMap, numbers: dict[Loop, int], group: dict[str, tuple[int | None, ...]]
-) -> frozenset[int]:
+def _in_turns(sf: ScheduledFusion, loops: LoopMap, group: dict[str, tuple[int | None, ...]]) -> frozenset[int]:
     """Loops that threads have and a ring inside of them goes round in: they stand around what the threads do, too.
 
     Stages that are slices go from one group to the other in every turn of the ring, and the threads have no such loop.

@@ -112,7 +112,7 @@ def allocation_position(t: TensorView) -> int:
 def allocated_loop_axes(t: TensorView) -> tuple[IterDomain, ...]:
     """The loop axes of which the tensor holds elements, by the three rules."""
     at = allocation_position(t)
-    return tuple(a for i, a in enumerate(t.loop) if not _adds_nothing(t, a) and _is_kept(t.memory, t.types[i], i < at))
+    return tuple(a for i, a in enumerate(t.loop) if not _adds_nothing(a) and _is_kept(t.memory, t.types[i], i < at))
 
 
 def _shared_tensor(sf: ScheduledFusion, graph: IdGraph, t: TensorView, align: int) -> SharedTensor:
@@ -130,12 +130,12 @@ def _ordered_axes(graph: IdGraph, t: TensorView) -> tuple[tuple[IterDomain, ...]
     outside = {graph.group(a): a for i, a in enumerate(t.loop[:at]) if not t.types[i].is_thread}
     kept: list[IterDomain] = []
     for a in t.allocation.axes if t.allocation is not None else ():
-        if outside.pop(graph.group(a), None) is not None or _adds_nothing(t, a):
+        if outside.pop(graph.group(a), None) is not None or _adds_nothing(a):
             continue
         loop = loop_of(t, a)
         if _is_kept(t.memory, t.types[loop] if loop is not None else ParallelType.SERIAL, outside=False):
             kept.append(a)
-    return tuple(kept), tuple(a for a in outside.values() if not _adds_nothing(t, a))
+    return tuple(kept), tuple(a for a in outside.values() if not _adds_nothing(a))
 
 
 def _unshifted_axes(t: TensorView) -> tuple[tuple[IterDomain, ...], tuple[IterDomain, ...]]:
@@ -152,9 +152,9 @@ def _unshifted_axes(t: TensorView) -> tuple[tuple[IterDomain, ...], tuple[IterDo
         for a in e.inputs:
             shown[a] = set[IterDomain]().union(*(shown.get(out, set()) for out in e.outputs))
     order = t.allocation.axes if t.allocation is not None else ()
-    kept = tuple(a for a in order if a not in outside and not _adds_nothing(t, a))
+    kept = tuple(a for a in order if a not in outside and not _adds_nothing(a))
     seen = set[IterDomain]().union(*(shown.get(a, set()) for a in order))
-    return kept, tuple(a for a in t.loop if a in left - seen and not _adds_nothing(t, a))
+    return kept, tuple(a for a in t.loop if a in left - seen and not _adds_nothing(a))
 
 
 def _is_kept(memory: MemoryType, type_: ParallelType, outside: bool) -> bool:
@@ -168,7 +168,7 @@ def _is_kept(memory: MemoryType, type_: ParallelType, outside: bool) -> bool:
     return not outside
 
 
-def _adds_nothing(t: TensorView, a: IterDomain) -> bool:
+def _adds_nothing(a: IterDomain) -> bool:
     return a.is_trivial or a.is_broadcast or a.is_reduction
 
 

@@ -59,7 +59,7 @@ class Memory:
                     "or access fewer bytes at once.",
                     bad,
                     addresses,
-                    self.addresses.name_at(space, group, addresses, bad),
+                    self.addresses.name_at(space, addresses, bad),
                 )
                 keep = np.flatnonzero(~bad)
                 inner = self.addresses.places(group.at(keep), insn, space, addresses[keep], nbytes)

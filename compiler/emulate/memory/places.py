@@ -76,7 +76,7 @@ class AddressMap:
         low = addresses.astype(np.int64) - region.base
         return self._copy(group, insn, region, addresses, low, low, nbytes)
 
-    def name_at(self, space: StateSpace, group: LaneGroup[Batch], addresses: Addresses, bad: Flags) -> str | None:
+    def name_at(self, space: StateSpace, addresses: Addresses, bad: Flags) -> str | None:
         """The name of the region that the first bad address points into or next to."""
         first = int(np.flatnonzero(bad)[0])
         address = addresses[first]

@@ -125,19 +125,17 @@ class Order:
         offsets: Offsets,
         nbytes: int,
         lanes: Lanes | None = None,
-        values: npt.NDArray[Any] | None = None,
     ) -> None:
         """An operation accesses `nbytes` bytes at each of `offsets`. A reduction's access to its target is ATOMIC.
 
-        `values`: what is written, one row an offset, if known; lanes of one instruction may write the same bytes. For
-        an operation of many lanes, offsets are one for each of `lanes`: all of its lanes unless given.
+        Of an operation of many lanes, offsets are one for each of `lanes`: all of its lanes unless given.
         """
         if actor.lanes is None:
             lanes = np.full(len(offsets), actor.lane)
         elif lanes is None:
             lanes = actor.lanes
         kind = _KIND[access, False]
-        self._log(region, Entry(kind, insn, lanes, offsets, nbytes, actor.view, values, actor, self.time))
+        self._log(region, Entry(kind, insn, lanes, offsets, nbytes, actor.view, None, actor, self.time))
 
     def _log(self, region: MemoryRegion, entry: Entry) -> None:
         shadow = self._shadows.get(region)

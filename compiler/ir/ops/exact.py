@@ -33,19 +33,19 @@ def _whole_power(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(y < 0, xp.where(xp.abs(x) == 1, sign, xp.zeros_like(x)), found)
 
 
-def shift_within(xp: Any, x: Any, by: Any, most: Any) -> Any:
-    """An amount that is one, and `most` where it is less than 0 or more than that."""
-    return xp.where((by < 0) | (by > most), xp.full_like(by, most), by)
+def _shift_within(xp: Any, by: Any) -> Any:
+    """An amount that is one, and 63 where it is less than 0 or more than that."""
+    return xp.where((by < 0) | (by > 63), xp.full_like(by, 63), by)
 
 
 def exact_left_shift(xp: Any, x: Any, by: Any) -> Any:
     """By less than 0, or more bits than there are: 0. Bits of narrower types leave at their own width."""
-    return (x << shift_within(xp, x, by, 63)) * xp.asarray((by >= 0) & (by < 64), dtype=xp.int64)
+    return (x << _shift_within(xp, by)) * xp.asarray((by >= 0) & (by < 64), dtype=xp.int64)
 
 
 def exact_right_shift(xp: Any, x: Any, by: Any) -> Any:
     """Filled with the sign: nothing else is left of it by less than 0, or more bits than there are."""
-    return x >> shift_within(xp, x, by, 63)
+    return x >> _shift_within(xp, by)
 
 
 def exact_floor_divide(xp: Any, x: Any, y: Any) -> Any:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import StrEnum
 from math import inf
 
-from compiler.dtypes import FP8, DType
+from compiler.dtypes import DType
 from compiler.ir.ops import ends
 from compiler.ir.ops.exact import (
     each_element,
@@ -17,10 +17,7 @@ from compiler.ir.ops.exact import (
     exact_gelu,
     exact_gelu_erf,
     exact_left_shift,
-    exact_matmul,
     exact_pow,
-    exact_prefix_sum,
-    exact_product,
     exact_remainder,
     exact_right_shift,
 )
@@ -38,13 +35,16 @@ from compiler.ir.ops.row import (
     Zero,
 )
 from compiler.ir.ops.rows import (
+    CONTRACTED,
     IN_F64,
     LEAST,
     LEAST_F64,
     LEAST_NORMAL,
     LOG2_E,
+    MULTIPLIED,
     QUOTIENT,
     RELATIVE_F64,
+    SCANNED,
     SUMMED,
     ULP,
     angle,
@@ -458,43 +458,15 @@ class OpKind(StrEnum):
     # Folds -----------------------------------------------------------------------------------------------------------
 
     SUM = "sum", SUMMED
-    PROD = (
-        "prod",
-        OpRow(
-            OpClass.FOLD,
-            takes=FLOATS | {DType.I64},
-            reference=exact_product,
-            begins=1.0,
-            step="mul",
-        ),
-    )
+    PROD = "prod", MULTIPLIED
     MEAN = "mean", replace(SUMMED, takes=FLOATS, approx=QUOTIENT)
     AMAX = "amax", extremes(lambda xp, x, axes: xp.amax(x, axis=axes, keepdims=True), -inf, "maximum")
     AMIN = "amin", extremes(lambda xp, x, axes: xp.amin(x, axis=axes, keepdims=True), inf, "minimum")
 
     # Contractions: sums of products of two operands, along a dimension that both have ---------------------------------
 
-    MATMUL = (
-        "matmul",
-        OpRow(
-            OpClass.CONTRACTION,
-            2,
-            takes=frozenset({DType.F32, DType.F16, DType.BF16, DType.I8}) | FP8,
-            reference=exact_matmul,
-            begins=0.0,
-            step="add",
-            zero=Zero.OPEN,
-        ),
-    )
+    MATMUL = "matmul", CONTRACTED
 
     # Scans: an element of all those up to it ------------------------------------------------------------------------
 
-    CUMSUM = (
-        "cumsum",
-        OpRow(
-            OpClass.SCAN,
-            takes=frozenset({DType.F64, DType.F32, DType.I64}),
-            reference=exact_prefix_sum,
-            zero=Zero.OPEN,
-        ),
-    )
+    CUMSUM = "cumsum", SCANNED

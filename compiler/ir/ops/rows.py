@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.dtypes import DType
+from compiler.dtypes import FP8, DType
 from compiler.ir.ops import ends
+from compiler.ir.ops.exact import exact_matmul, exact_prefix_sum, exact_product
 from compiler.ir.ops.row import (
     ANY_TYPE,
     BITS,
@@ -50,6 +51,19 @@ SUMMED = OpRow(
     step="add",
     zero=Zero.OPEN,
 )
+MULTIPLIED = OpRow(OpClass.FOLD, takes=FLOATS | {DType.I64}, reference=exact_product, begins=1.0, step="mul")
+CONTRACTED = OpRow(
+    OpClass.CONTRACTION,
+    2,
+    takes=frozenset({DType.F32, DType.F16, DType.BF16, DType.I8}) | FP8,
+    reference=exact_matmul,
+    begins=0.0,
+    step="add",
+    zero=Zero.OPEN,
+)
+SCANNED = OpRow(
+    OpClass.SCAN, takes=frozenset({DType.F64, DType.F32, DType.I64}), reference=exact_prefix_sum, zero=Zero.OPEN
+)
 
 
 def function(reference: Reference, rule: ends.Ends, cost: FunctionCost, **more: Any) -> OpRow:
@@ -72,12 +86,10 @@ def whole(reference: Reference) -> OpRow:
     return OpRow(OpClass.UNARY, takes=FLOATS, reference=reference, ends=ends.rising, rounds=False, jumps=True)
 
 
-def of_bits(
-    arity: int, reference: Reference, takes: frozenset[DType] = BITS, cost: FunctionCost | None = None
-) -> OpRow:
+def of_bits(arity: int, reference: Reference, takes: frozenset[DType] = BITS) -> OpRow:
     """A row of an operator on integers, exact in every type that it takes."""
     cls = OpClass.UNARY if arity == 1 else OpClass.BINARY
-    return OpRow(cls, arity, takes, reference, ends.unordered, cost=cost, rounds=False)
+    return OpRow(cls, arity, takes, reference, ends.unordered, rounds=False)
 
 
 def larger_or_smaller(reference: Reference) -> OpRow:

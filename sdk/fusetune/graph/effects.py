@@ -137,7 +137,49 @@ class _Cell:
         self.cell.cell_contents = self.before
 
 
-_Held = _Variables | _Items | _Members | _Globals | _Cell
+@dataclass(frozen=True, eq=False)
+class _OfClass:
+    """Attributes of a class, but for those of Python's own."""
+
+    owner: type
+    before: Mapping[str, Any]
+
+    def changed(self) -> str | None:
+        now = _plain(self.owner)
+        names = (x for x in {**now, **self.before} if now.get(x, self) is not self.before.get(x, self))
+        name = next(names, None)
+        return None if name is None else f"{self.owner.__name__}'s class attribute {name!r}"
+
+    def put_back(self) -> None:
+        now = _plain(self.owner)
+        for name in now.keys() - self.before.keys():
+            delattr(self.owner, name)
+        for name, x in self.before.items():
+            if now.get(name, self) is not x:
+                setattr(self.owner, name, x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Slots:
+    """Attributes that an object has no dictionary for (`__slots__`). `places`: their descriptors, by name."""
+
+    owner: object
+    places: Mapping[str, Any]
+    before: Mapping[str, Any]
+
+    def changed(self) -> str | None:
+        now = _in_slots(self.owner, self.places)
+        name = next((x for x in self.places if now.get(x, self) is not self.before.get(x, self)), None)
+        return None if name is None else f"{type(self.owner).__name__}'s attribute {name!r}"
+
+    def put_back(self) -> None:
+        now = _in_slots(self.owner, self.places)
+        for name, place in self.places.items():
+            if now.get(name, self) is not (x := self.before.get(name, self)):
+                place.__delete__(self.owner) if x is self else place.__set__(self.owner, x)
+
+
+_Held = _Variables | _Items | _Members | _Globals | _Cell | _OfClass | _Slots
 
 
 def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
@@ -146,10 +188,13 @@ def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
     seen: set[int] = set()
     while waiting and len(seen) < MOST_HELD:
         x: Any = waiting.pop()
-        if id(x) in seen or isinstance(x, _STAY):
+        if id(x) in seen or isinstance(x, _STAY) or (isinstance(x, type) and not _is_users(x.__module__)):
             continue
         seen.add(id(x))
-        if isinstance(x, types.FunctionType):
+        if isinstance(x, type):
+            yield _OfClass(x, _plain(x))
+            waiting += [*vars(x).values(), *x.__bases__]
+        elif isinstance(x, types.FunctionType):
             if _is_users(x.__module__):
                 yield from _own_of(x, waiting)
         elif isinstance(x, types.MethodType):
@@ -172,6 +217,12 @@ def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
             if isinstance(own, dict):
                 yield _Variables(f"{type(x).__name__}'s attribute", own, dict(own))
                 waiting += own.values()
+            places = _slots_of(type(x))
+            if places:
+                held = _in_slots(x, places)
+                yield _Slots(x, places, held)
+                waiting += held.values()
+            waiting.append(type(x))
 
 
 def _own_of(fn: types.FunctionType, waiting: list[Any]) -> Iterator[_Held]:
@@ -188,10 +239,29 @@ def _own_of(fn: types.FunctionType, waiting: list[Any]) -> Iterator[_Held]:
     names = fn.__code__.co_names
     named = {name: fn.__globals__[name] for name in names if name in fn.__globals__}
     yield _Globals(fn.__globals__, names, named)
-    waiting += [x for x in named.values() if not isinstance(x, type | types.ModuleType)]
+    waiting += named.values()
 
 
-_STAY = (torch.Tensor, types.ModuleType, type, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
+def _plain(owner: type) -> dict[str, Any]:
+    """A class's own attributes, without what Python keeps there."""
+    return {name: x for name, x in vars(owner).items() if not (name.startswith("__") or name == "_abc_impl")}
+
+
+def _slots_of(owner: type) -> dict[str, Any]:
+    """The descriptors of what lies in slots, by name."""
+    every = [vars(part) for part in owner.__mro__ if _is_users(part.__module__)]
+    return {name: x for own in every for name, x in own.items() if isinstance(x, types.MemberDescriptorType)}
+
+
+def _in_slots(owner: object, places: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for name, place in places.items():
+        with contextlib.suppress(AttributeError):  # nothing was put there yet
+            found[name] = place.__get__(owner)
+    return found
+
+
+_STAY = (torch.Tensor, types.ModuleType, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
 _LIBRARIES = {*sys.stdlib_module_names, "torch", "fusetune", "numpy", "sympy"}
 """Whose objects change as they run, and keep no tensor for it."""
 

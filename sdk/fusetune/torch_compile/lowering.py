@@ -99,7 +99,7 @@ class Sayable:
         if name_of(node) in NEVER:
             return False
         if name_of(node) in VIEWS or why_not(node) is None:
-            return True
+            return name_of(node) != "unfold" or why_not(node) is None
         if node.target not in decompositions():
             return False
         if name_of(node) in POINTWISE and len(values_of(node)) > MOST_TRACED:

@@ -87,7 +87,7 @@ def _of_kernel(library: Library, space: str, op: str, kernel: Any, backward: Any
     called = _define(library, op, _schema(artifact, changed, own), run, fake)
     if backward is not None:
         grads = register(f"{space}::{op}_backward", backward)
-        _give_gradients(library, op, count, grads)
+        _give_gradients(library, op, grads)
     if not changed:
         return called
 
@@ -110,8 +110,8 @@ def _schema(artifact: Any, changed: list[int], own: int) -> str:
     return f"({', '.join([*tensors, *numbers])}) -> {results}"
 
 
-def _give_gradients(library: Library, op: str, count: int, backward: Callable[..., Any]) -> None:
-    """Autograd for an operator of `count` tensors: `backward` takes them and the gradients of the outputs."""
+def _give_gradients(library: Library, op: str, backward: Callable[..., Any]) -> None:
+    """Autograd for an operator: `backward` takes them and the gradients of the outputs."""
 
     def keep(ctx: Any, inputs: Any, output: Any) -> None:
         ctx.save_for_backward(*(x for x in inputs if isinstance(x, torch.Tensor)))

@@ -26,18 +26,24 @@ def prove_handler(init: None) -> Callable[[KernelArtifact], EmulatedProof]:
 
 
 class Prover:
-    """A child that proves one kernel at a time. It starts when it is made, beside whatever else is done; close it, or
-    use it in a `with`."""
+    """A child that proves one kernel at a time. Close it, or use it in a `with`."""
 
     def __init__(self) -> None:
         self._child = Child("search.proof.emulated.apart:prove_handler", name="prove")
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="prove")
-        self._started: Future[None] = self._threads.submit(self._child.start)
+        self._started: Future[None] | None = None
+
+    def start(self) -> None:
+        """Starts the child, beside whatever else is done, if it has not been; a proof does so too."""
+        if self._started is None:
+            self._started = self._threads.submit(self._child.start)
 
     def prove(self, compiled: KernelArtifact, seconds: float) -> EmulatedProof:
         """What is found out of a compiled kernel in so many seconds, which may be infinite."""
         begun = time.monotonic()
         seconds = min(seconds, threading.TIMEOUT_MAX)
+        self.start()
+        assert self._started is not None
         wait([self._started], timeout=seconds)
         left = seconds - (time.monotonic() - begun)
         if left <= 0 or not self._started.done():
@@ -50,8 +56,13 @@ class Prover:
             return EmulatedProof(undone=f"The process that proves kernels failed: {error}")
         return found
 
+    def rest(self) -> None:
+        """Ends the child, with the memory that proofs have left it; it has to have nothing to do."""
+        self._child.close()
+        self._started = None
+
     def close(self) -> None:
-        """Ends the child, whatever it works on."""
+        """Ends the child for good, whatever it works on."""
         self._child.kill()
         self._threads.shutdown(wait=True)
         self._child.close()

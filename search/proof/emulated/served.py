@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from compiler.analysis.loops.deal import dealt_turns, most_others
 from compiler.emulate.launch import Completion, EmulatedOutcome
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.run import emulate
@@ -208,8 +209,16 @@ def _blocks(launch: GeneratedLaunch, tiling: Tiling | None) -> tuple[int, ...]:
         return ()
     count = max(1, min(MOST_BLOCKS // cluster // parts, MOST_TOUCHED // max(1, touched)))
     chosen = list(dict.fromkeys((clusters - 1, 0, clusters // 2, max(0, clusters - 2), min(1, clusters - 1))))[:count]
+    if (last := _sharing_the_last_tile(launch)) > 0:  # and wait for those of smaller numbers
+        chosen = list(range(max(count, last)))
     tiles = [first * cluster + rank for first in chosen for rank in range(cluster)]
     return tuple(sorted(part * across + block for part in range(parts) for block in tiles))
+
+
+def _sharing_the_last_tile(launch: GeneratedLaunch) -> int:
+    """Blocks, or clusters, that have parts of it, where turns are dealt to them: the first ones."""
+    dealt = ((t, turns) for t in launch.scheduled.tensors if (turns := dealt_turns(t)) is not None)
+    return next((1 + most_others(*turns, t.dealt) for t, turns in dealt), 0)
 
 
 def _marked(written: Flags, nbytes: int) -> Offsets:

@@ -72,6 +72,8 @@ def small_binding(served: Generated) -> Small:
 def _by_tiles(served: Generated) -> Small:
     if len(served.launches) != 1:
         raise Unsupported("sizing several launches by the tiles of one", _FIX)
+    if any(isinstance(step, steps.Deal) for step in served.only.trace.steps):
+        raise Unsupported("sizing shares of blocks in steps of tiles by the tiles", _FIX)
     found = tilings(served.only.trace)
     tiling = next(iter(found.values()))
     if any((t.shape, t.runs, t.grid) != (tiling.shape, tiling.runs, tiling.grid) for t in found.values()):

@@ -38,6 +38,9 @@ WHOLES = 2
 ROUNDS = 3
 """Rounds of a loop that is no ring: a first, a last and one between."""
 
+_DEALT = (2, 3, 5, 7)
+"""Blocks that steps are dealt to: at sizes where they have parts of as many tiles as the served ones."""
+
 _FEW_BLOCKS = 8
 """Persistent blocks are made fewer, so that each has its share of tiles also where there are few."""
 
@@ -45,7 +48,8 @@ _FEW_BLOCKS = 8
 def shrunk(served: Generated) -> Generated:
     """A program of the class of the served one at sizes that can be run. Raises Unsupported where there is none."""
     is_persistent = any(_persistent(launch.trace, launch.kernel) is not None for launch in served.launches)
-    for blocks in (2, None) if is_persistent else (None,):
+    is_dealt = any(_dealt(launch.trace) is not None for launch in served.launches)
+    for blocks in (*_DEALT, None) if is_dealt else (2, None) if is_persistent else (None,):
         best = _Search(served, blocks).run()
         if best is not None:
             return best
@@ -117,6 +121,10 @@ class _Search:
     def _steps(self, number: int) -> tuple[steps.Step, ...]:
         """The steps of a launch."""
         launch = self.served.launches[number]
+        dealt = _dealt(launch.trace)
+        if self.blocks is not None and dealt is not None:
+            fewer = replace(dealt, blocks=self.blocks)
+            return tuple(fewer if step is dealt else step for step in launch.trace.steps)
         grid = _persistent(launch.trace, launch.kernel)
         if self.blocks is None or grid is None:
             return launch.trace.steps
@@ -152,8 +160,14 @@ def _persistent(trace: ScheduleTrace, kernel: k.Kernel) -> int | None:
     return blocks if named and blocks > _FEW_BLOCKS else None
 
 
+def _dealt(trace: ScheduleTrace) -> steps.Deal | None:
+    """The step that deals turns to blocks."""
+    return next((step for step in trace.steps if isinstance(step, steps.Deal)), None)
+
+
 def _is_like(served: k.Kernel, small: k.Kernel) -> bool:
-    """Whether the kernels are of one class, and the small one's loops go round often enough."""
+    """Whether the kernels are of one class, and the small one's loops go round often enough; of loops that are dealt to
+    blocks the served code's own blocks do."""
     if structure(served) != structure(small):
         return False
     loops = ([s for s in walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll] for kernel in (served, small))

@@ -14,6 +14,7 @@ from typing import Any
 
 from compiler.ir.expr import Atom, Div, Expr, Inside, Mod, Var, Xor
 from compiler.lower import kernel_ir as k
+from compiler.lower.grid_ir import DealtShare, DealtSteps, PartsBehind
 from compiler.lower.operands import Barrier, ChosenRow, Reg, Shared, TensorMap
 from compiler.lower.traversal import walk
 
@@ -24,7 +25,8 @@ _BLOCKS = frozenset({"bx", "by", "bz"})
 def structure(kernel: k.Kernel) -> Any:
     """A value that is equal for kernels of one class. The width of indices is not part of it: it can be chosen."""
     serial = {s.var.name for s in walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll}
-    form = _Form(frozenset(serial | _BLOCKS))
+    blocks = _BLOCKS | {v.name for s in walk(kernel.body) for v in _dealt(s)}
+    form = _Form(frozenset(serial | blocks), blocks)
     return (
         kernel.pointers,
         tuple(map(_tensor_map, kernel.tensor_maps)),
@@ -39,6 +41,19 @@ def structure(kernel: k.Kernel) -> Any:
     )
 
 
+def _dealt(s: k.Stmt) -> tuple[Var, ...]:
+    """What a statement names of the turns that a block has: the same for all of its threads."""
+    match s:
+        case DealtShare():
+            return (s.begin, s.end)
+        case DealtSteps():
+            return (s.first, s.stop)
+        case PartsBehind():
+            return (s.count,)
+        case _:
+            return ()
+
+
 def _tensor_map(m: TensorMap) -> Any:
     """What the engine does with a box; of the sizes, only whether the last box of a dimension is cut."""
     cut = tuple(bool(size % box) for size, box in zip(m.dims, m.box, strict=True))
@@ -47,9 +62,11 @@ def _tensor_map(m: TensorMap) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """Takes the numbers out of statements. `uniform`: variables that are the same for all threads of a block."""
+    """Takes the numbers out of statements. `uniform`: variables that are the same for all threads of a block, `blocks`:
+    those of them that tell one from another."""
 
     uniform: frozenset[str]
+    blocks: frozenset[str]
 
     def of(self, node: Any) -> Any:
         """A statement, an operand or a tuple of them."""
@@ -59,7 +76,9 @@ class _Form:
             case k.Loop() if node.unroll:
                 return ("unroll", node.var.name, str(node.trip), self.of(node.body))
             case k.Loop():
-                return ("for", node.var.name, self.of(node.trip), self.of(node.body))
+                return ("for", node.var.name, self.of(node.start), self.of(node.trip), self.of(node.body))
+            case DealtShare() | DealtSteps() | PartsBehind():  # how many turns and blocks there are are sizes
+                return (type(node).__name__, *(v.name for v in _dealt(node)))
             case Expr():
                 return self.expression(node)
             case tuple():
@@ -78,7 +97,7 @@ class _Form:
         return (node.const, *sorted((repr(self._place(atom)), c) for atom, c in node.terms))
 
     def _place(self, atom: Atom) -> Any:
-        if not isinstance(atom, Var) and self._is_uniform(atom) and not _BLOCKS.isdisjoint(_names(atom)):
+        if not isinstance(atom, Var) and self._is_uniform(atom) and not self.blocks.isdisjoint(_names(atom)):
             return "tile"
         match atom:
             case Var():

@@ -52,7 +52,7 @@ from search.space.groups.load_path import (
     widest_word,
 )
 from search.space.groups.occupancy import (
-    CAPS,
+    MOST_FIRST,
     RESIDENT,
     block_fits,
     cap,
@@ -141,7 +141,6 @@ __all__ = [
     "BULK",
     "BY_LANES",
     "BY_MATRICES",
-    "CAPS",
     "COLUMNS",
     "COLUMNS_INNER",
     "CP_ASYNC",
@@ -161,6 +160,7 @@ __all__ = [
     "LEAST_WORD_ELEMS",
     "LOAD_PATHS",
     "MATH",
+    "MOST_FIRST",
     "NO_ALLOCATE",
     "NO_LAYOUT",
     "NO_TMEM",

@@ -1,9 +1,8 @@
 """Occupancy: how many blocks and threads share a multiprocessor, and so its registers.
 
 blocks_per_sm    persistent blocks of a multiprocessor, each of which goes through several tiles; 0: a block a tile
-resident         threads of a multiprocessor that a cap on their registers makes room for; 0: no cap
-registers        that cap itself, of a thread: with those of 32, 40 and 64, 2048, 1536 and 1024 threads share a
-                 multiprocessor; 0: none
+resident         threads of a multiprocessor that a cap on their registers makes room for: blocks that have 2048, 1536
+                 or 1024 in all leave each of them 32, 40 or 64 registers; 0: no cap
 """
 
 from __future__ import annotations
@@ -21,9 +20,11 @@ from search.space.builder import TraceBuilder
 from search.space.constraints import Constraint
 
 RESIDENT = (0, 1024, 1536, 2048)
-CAPS = (0, 32, 40, 64)
 
-KNOBS = {"blocks_per_sm": (0, 1, 2, 3, 4, 8), "resident": RESIDENT, "registers": CAPS}
+MOST_FIRST = (0, *reversed(RESIDENT[1:]))
+"""The same, the closest caps first. A point of a scheduler that has them so keeps its number, and its journal."""
+
+KNOBS = {"blocks_per_sm": (0, 1, 2, 3, 4, 8), "resident": RESIDENT}
 
 
 def launchable_registers(arch: Arch, threads: Any) -> Any:
@@ -44,12 +45,10 @@ def register_cap(resident: Any, threads: Any) -> Any:
     return np.minimum(REGISTERS_PER_SM // (blocks * threads) // REGISTER_UNIT * REGISTER_UNIT, MAX_REGISTER_CAP)
 
 
-def blocks_promised(knob: str, value: Any, threads: Any) -> Any:
-    """Blocks that launch bounds say there is room for, where this knob of the group caps registers
-    (`compiler.analysis.memory.resources.blocks_with_room`)."""
-    registers = register_cap(value, threads) if knob == "resident" else value
-    blocks = REGISTERS_PER_SM // np.maximum(threads * registers, 1)
-    return np.where(value > 0, np.maximum(blocks, 1), 1)
+def blocks_promised(resident: Any, threads: Any) -> Any:
+    """Blocks that launch bounds say there is room for (`compiler.analysis.memory.resources.blocks_with_room`)."""
+    blocks = REGISTERS_PER_SM // np.maximum(threads * register_cap(resident, threads), 1)
+    return np.where(resident > 0, np.maximum(blocks, 1), 1)
 
 
 def block_fits(arch: Arch, *threads: str) -> Constraint:
@@ -107,10 +106,10 @@ def register_constraints(arch: Arch, axes: tuple[str, ...], needed: Callable[...
     ]
 
 
-def cap(b: TraceBuilder, registers: Any) -> None:
-    """Caps the registers of a thread; 0 for no cap."""
-    if registers:
-        b.do(steps.CapRegisters(int(registers)))
+def cap(b: TraceBuilder, resident: int, threads: int) -> None:
+    """Caps the registers of the threads of such a block, so that those asked of a multiprocessor fit."""
+    if resident:
+        b.do(steps.CapRegisters(int(register_cap(resident, threads))))
 
 
 def persist(b: TraceBuilder, tv: str, blocks: int) -> None:

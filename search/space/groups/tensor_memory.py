@@ -138,8 +138,8 @@ class TmemUse:
     run: Callable[..., Any]
     stays: str | None = None
     """The knob that says how many blocks stay on a multiprocessor."""
-    cap: str | None = None
-    """The knob that caps registers (`groups.occupancy`)."""
+    capped: tuple[str, ...] = ()
+    """The knob that caps registers (`groups.occupancy`), of a scheduler that has it."""
 
     def extents(self, knobs: Sequence[Any]) -> list[Any]:
         """Of the threads, among values of `axes`."""
@@ -295,11 +295,10 @@ def _accesses(use: TmemUse) -> list[Constraint]:
 
 
 def _registers(use: TmemUse) -> list[Constraint]:
-    capped = () if use.cap is None else (use.cap,)
 
     def enough(tmem: Any, words: Any, *knobs: Any) -> Any:
-        threads = reduce(mul, knobs[len(capped) :])
-        blocks = 1 if use.cap is None else blocks_promised(use.cap, knobs[0], threads)
+        threads = reduce(mul, knobs[len(use.capped) :])
+        blocks = blocks_promised(knobs[0], threads) if use.capped else 1
         limit = register_limit(use.arch, threads, blocks)
         few = words <= TMEM_ACCESS_FEW_REGISTERS
         return (tmem != use.what) | few | (words + TMEM_ACCESS_SPARE_REGISTERS <= limit)
@@ -307,7 +306,7 @@ def _registers(use: TmemUse) -> list[Constraint]:
     return [
         Constraint(
             "tmem_accesses_find_their_registers",
-            ("tmem", name, *capped, *use.threads),
+            ("tmem", name, *use.capped, *use.threads),
             enough,
             "An access has its words in registers, of those that threads leave each other.",
         )

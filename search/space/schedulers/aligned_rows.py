@@ -58,7 +58,7 @@ def straddles(space: IterationSpace, operand: Operand, phase: Phase) -> bool:
     return able and is_run and lanes_along(space, operand, phase, elems) < elems
 
 
-def rows_apart(space: IterationSpace, phase: Phase, group: int) -> int:
+def rows_apart(phase: Phase, group: int) -> int:
     """Rows of a group from one to the next that begins at the same phase."""
     stride = dict(phase.strides).get(group, 0)
     return phase.modulus // gcd(phase.modulus, stride)

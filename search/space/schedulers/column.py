@@ -113,7 +113,7 @@ class _ColumnTrace:
         turn(b, self.staged, p, (p["threads_x"], p["threads_y"]))
         set_cache(b, self.last_reads(), p["cache_load"])
         set_cache(b, [a.first for a in form.stores], p["cache_store"])
-        cap(b, p["registers"])
+        cap(b, p["resident"], p["threads_x"] * p["threads_y"])
         return b.trace()
 
     def last_reads(self) -> list[str]:

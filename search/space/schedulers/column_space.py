@@ -16,7 +16,7 @@ from search.space.constraints import Constraint, measured
 from search.space.expressions import looked_up
 from search.space.groups import (
     APART,
-    CAPS,
+    MOST_FIRST,
     NO_TMEM,
     READ_AGAIN,
     SHARED,
@@ -37,6 +37,7 @@ from search.space.groups import (
     load_knob,
     math_knob,
     no_hint,
+    register_cap,
     ring_constraints,
     ring_knobs,
     tmem_knobs,
@@ -127,7 +128,7 @@ def _knobs(fusion: Fusion, f: ColumnFacts) -> tuple[Knob, ...]:
         hint_knob("cache_load", STREAMING, is_offered=bool(f.form.loads)),
         hint_knob("cache_store", STREAMING, is_offered=bool(f.form.stores)),
         math_knob(fusion),
-        Knob("registers", CAPS if f.pass_count > 1 else CAPS[:2]),
+        Knob("resident", MOST_FIRST if f.pass_count > 1 else MOST_FIRST[:2]),
         *tmem_knobs(f.uses_of_tmem, "tmem_pattern", "tmem_dimsep"),
     )
 
@@ -250,10 +251,10 @@ def _redundant(f: ColumnFacts) -> list[Constraint]:
 
         return (load == WORDS) | f.by_choice(which, useful)
 
-    def capped(registers: Any, tx: Any, ty: Any) -> Any:
+    def capped(threads_of_sm: Any, tx: Any, ty: Any) -> Any:
         # ptxas never gives a block more than it can launch with (CUDA guide, launch bounds).
         most = f.arch.registers_per_sm // np.maximum(tx * ty, 1)
-        return (registers == 0) | (registers < most)
+        return (threads_of_sm == 0) | (register_cap(threads_of_sm, tx * ty) < most)
 
     return [
         Constraint(
@@ -268,7 +269,7 @@ def _redundant(f: ColumnFacts) -> list[Constraint]:
         ),
         Constraint(
             "redundant_register_cap",
-            ("registers", "threads_x", "threads_y"),
+            ("resident", "threads_x", "threads_y"),
             capped,
             "The size of the block caps registers already.",
         ),
@@ -286,9 +287,10 @@ def _worthwhile(f: ColumnFacts) -> list[Constraint]:
         loaded = np.where(load == WORDS, 2 * f.loaded, f.loaded)  # both words that one straddles
         return vector * (rows * np.maximum(loaded, kept) + f.accumulators + f.constants + 4)
 
-    def registers(vector: Any, rows: Any, reuse: Any, load: Any, cap: Any, *tmem: Any) -> Any:
-        limit = np.where(cap == 0, MAX_TILE_BYTES, 4 * np.maximum(cap - FIXED_REGISTERS, 0))
-        return (tile(vector, rows, reuse, load, *tmem) <= limit) | (vector * rows == 1) & (cap == 0)
+    def registers(vector: Any, rows: Any, reuse: Any, load: Any, resident: Any, tx: Any, ty: Any, *tmem: Any) -> Any:
+        capped = 4 * np.maximum(register_cap(resident, tx * ty) - FIXED_REGISTERS, 0)
+        limit = np.where(resident == 0, MAX_TILE_BYTES, capped)
+        return (tile(vector, rows, reuse, load, *tmem) <= limit) | (vector * rows == 1) & (resident == 0)
 
     def launched(vector: Any, rows: Any, reuse: Any, load: Any, tx: Any, ty: Any, *tmem: Any) -> Any:
         most = 4 * launchable_registers(f.arch, tx * ty)
@@ -325,7 +327,7 @@ def _worthwhile(f: ColumnFacts) -> list[Constraint]:
     return [
         Constraint(
             "registers_in_flight",
-            ("vector", "rows", "reuse", "load", "registers", *passing),
+            ("vector", "rows", "reuse", "load", "resident", "threads_x", "threads_y", *passing),
             registers,
             "Rows in flight, what is kept of them and accumulators stay in registers.",
         ),

@@ -52,7 +52,7 @@ def columns_in_tmem(f: ColumnFacts) -> list[Constraint]:
             return -(-f.rows // (rows * ty * cluster)) * rows * vector * sum(widths)
 
         elements = tuple(sorted(set(widths)))
-        return TmemUse(what, f.arch, axes[:2], axes, elements, part, run, cap="registers")
+        return TmemUse(what, f.arch, axes[:2], axes, elements, part, run, capped=("resident",))
 
     return [
         *tmem_constraints(*map(use, f.uses_of_tmem)),

@@ -102,7 +102,7 @@ class _FlatTrace:
         self.box = min(self.cols, TENSOR_MAP_BOX)
         self.phase = phase_of(found, p["vector"]) if p["rows_begin"] != AS_THEY_ARE else None
         row_group = found.outer_order(p["row_order"])[-1] if self.two_d else 0
-        self.apart = rows_apart(found, self.phase, row_group) if self.phase is not None and p["rows"] > 1 else 1
+        self.apart = rows_apart(self.phase, row_group) if self.phase is not None and p["rows"] > 1 else 1
         self.multicasts = multicasts_of(found) if p["multicast"] > 1 else None
         self.in_tmem: dict[str, str] = {}
         self.buffers: int = p.get("tmem_buffers", 1)

@@ -187,7 +187,7 @@ class FlatFacts:
         def of_one(order: str, elems: int) -> int:
             if order not in self.row_orders or elems not in self.phases:
                 return 1
-            return rows_apart(self.space, self.phases[elems], self.space.outer_order(order)[-1])
+            return rows_apart(self.phases[elems], self.space.outer_order(order)[-1])
 
         return looked_up("rows_apart", of_one, row_order, vector)
 

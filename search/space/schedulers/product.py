@@ -6,8 +6,9 @@ Warps of their own bring tiles of both operands, stage by stage along what is su
 tensor cores for the products of a stage, and work on the result where the instructions leave it. Loops of the result:
 blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
 
-Every element is summed in one order, whatever runs beside it: of parts that blocks have the last
-block adds up what the others left in scratch memory.
+Every element is summed in one order, whatever runs beside it: of parts that blocks have one block adds up what the
+others left in scratch memory. Parts are a block's each, or what falls to blocks that have equal shares of all steps of
+all tiles.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, p
 from search.space.schedulers.product_folds import ProductFolds, product_folds
 from search.space.schedulers.product_space import (
     COOPERATIVE,
+    OF_THREE_GROUPS,
     PING_PONG,
+    SHARED_REGISTERS,
     SINGLE,
     ProductFacts,
     product_space,
@@ -50,8 +53,9 @@ from search.space.space import Space
 P = ParallelType
 _PAIR = FRAGMENT_COLUMNS // FRAGMENT_LANES
 _WARP_ROWS = 16
-_PRODUCER_REGISTERS, _MANY_REGISTERS = 40, 208
-"""Registers of a thread that loads, if threads that compute hold fewer than so many for their part of the result."""
+_PRODUCER_REGISTERS, _FEWER_REGISTERS, _MANY_REGISTERS = 40, 32, 208
+"""Registers of a thread that loads, if threads that compute hold fewer than the last for their part of the result; the
+second where three groups compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,10 @@ class ProductTrace:
         self.shape, p = found, self.point
         self.swap, self.consumers = p["swap"], p["consumers"]
         self.parts = p.get("parts", 1)  # products in tensor memory, and points of before, have whole sums
+        self.is_dealt = p.get("dealt", False)
         facts = ProductFacts(found, self.sm_count)
         self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
+        self.has_three_groups = bool(facts.has_three_groups(self.consumers, p["tile_rows"]))
         self.accumulators = int(facts.accumulators(self.consumers, p["tile_rows"], p["tile_columns"]))
         sides = (found.rows, found.columns)
         self.of_rows, self.of_columns = reversed(sides) if self.swap else sides
@@ -117,7 +123,8 @@ class ProductTrace:
             strip=p["raster_group"],
             paired=p["paired"],
             turns=2 if self.consumers == PING_PONG else 1,
-            blocks=blocks,
+            blocks=0 if self.is_dealt else blocks,
+            is_dealt=self.is_dealt,
         )
         pre = tiles.loops(b, self.shape)
         self.brought = [*pre, P.BIDY] if self.parts > 1 else pre
@@ -142,6 +149,8 @@ class ProductTrace:
             self.stores(name, shared, pre)
         self.inline(pre, beside, [name for name in registers if name in result], result, staged)
         self.turn()
+        if self.is_dealt:
+            b.do(steps.Deal(self.shape.tensor, blocks))
         return b.trace()
 
     def placed(self) -> None:
@@ -284,6 +293,7 @@ class ProductTrace:
         }
         if self.consumers != SINGLE:
             few = self.accumulators < _MANY_REGISTERS
-            options["registers"] = (_PRODUCER_REGISTERS, 232) if few else (SETMAXNREG_LEAST, 240)
+            of_two = (_PRODUCER_REGISTERS, 232) if few else (SETMAXNREG_LEAST, SHARED_REGISTERS)
+            options["registers"] = (_FEWER_REGISTERS, OF_THREE_GROUPS) if self.has_three_groups else of_two
         for name in self.operands:
             b.do(steps.CircularBuffer(name, p["stages"], -1, **options))

@@ -19,7 +19,7 @@ from compiler.ir.iter_domain import MemoryType
 from compiler.ir.ops import CONTRACTIONS, POINTWISE, REDUCTIONS, VIEWS, OpKind
 from compiler.ir.tensor import TensorOp
 from search.space.schedulers.product_folds import ProductFolds, product_folds
-from search.space.schedulers.product_operands import ProductOperand, merged_stride, operand_of
+from search.space.schedulers.product_operands import K, ProductOperand, merged_stride, operand_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,6 @@ class ProductShape:
     dtype: DType
     rows: tuple[ProductOperand, ...]
     columns: tuple[ProductOperand, ...]
-    batch_dims: tuple[int, ...]
     m_dims: tuple[int, ...]
     n_dims: tuple[int, ...]
     batch: int
@@ -113,7 +112,6 @@ def product_shape(sf: ScheduledFusion, *, folds_too: bool = False) -> ProductSha
         dtype=sf.tensor(made[0].tensor_inputs[0]).dtype,
         rows=tuple(sides[0]),
         columns=tuple(sides[1]),
-        batch_dims=batch,
         m_dims=m_dims,
         n_dims=n_dims,
         batch=prod(extents[d] for d in batch),
@@ -126,6 +124,18 @@ def product_shape(sf: ScheduledFusion, *, folds_too: bool = False) -> ProductSha
         beside=beside,
         folds=folds,
     )
+
+
+def operand_refusal(shape: ProductShape, *, transposes: bool) -> str | None:
+    """Why no instruction takes the operands from shared memory, as tensor maps bring them. `transposes`: it takes them
+    in any order."""
+    if not shape.is_plain:
+        return "what is done to an operand before it is multiplied, which warp_product does in registers"
+    if not all(side.is_mapped for side in shape.sides):
+        return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
+    if not transposes and any(side.major != K for side in shape.sides):
+        return f"an operand of {shape.dtype} whose rows lie apart along what is summed, which no instruction transposes"
+    return None
 
 
 _Dims = tuple[int, ...]

@@ -1,7 +1,7 @@
 """Knobs and constraints of the scheduler of products.
 
-consumers       "cooperative": two warp groups have halves of one tile's rows; "ping_pong": two have tiles of their own,
-                and one computes while the other stores; "single": one has a tile
+consumers       "cooperative": two warp groups have halves of one tile's rows, of 192 three have thirds; "ping_pong":
+                two have tiles of their own, and one computes while the other stores; "single": one has a tile
 tile_rows, tile_columns   of the result, of a block, or of a group that has a tile of its own
 k_lines         what a stage holds of the dimension that is summed along, in lines of 128 bytes: few rows are a matter
                 of how many bytes are on their way, and long stages take fewer barriers for them
@@ -13,6 +13,8 @@ swap            the rows of instructions are columns of the result: of few rows,
 store_columns   of a tile, those that are stored at a time
 parts           of what is summed along, in blocks of which the last one adds up what all have; 1 where there are tiles
                 enough
+dealt           whether blocks that stay have equal shares of all stages of all tiles, not tiles (stream-K): what has
+                several of them is added up by the one that has the first
 """
 
 from __future__ import annotations
@@ -33,13 +35,14 @@ from compiler.arch import (
 )
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
-from compiler.legality.mma import BESIDE_ACCUMULATORS
+from compiler.legality.mma import BESIDE_ACCUMULATORS, BESIDE_RESULTS
 from compiler.schedule.start import start
 from search.space.constraints import Constraint, measured
 from search.space.groups import DEEP, RASTERS, ROWS, SHALLOW, TMA, VECTOR, math_knob, raster_constraints, store_knob
 from search.space.knobs import Knob
-from search.space.schedulers.product_facts import ProductShape, product_shape
+from search.space.schedulers.product_facts import ProductShape, operand_refusal, product_shape
 from search.space.schedulers.product_operands import WHOLE_LINES, K
+from search.space.schedulers.product_shares import dealt_constraints
 from search.space.schedulers.product_tiles import NONE, PAIRS
 from search.space.space import Space
 
@@ -49,8 +52,13 @@ TILE_ROWS = (64, 128, 192, 256)
 TILE_COLUMNS = (8, 16, 24, 32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
 STAGES = (*SHALLOW[1:], *DEEP)
 
-SHARED_REGISTERS = 240
-"""Of a thread that computes, where two groups do: the block's registers less 24 for each thread that loads."""
+SHARED_REGISTERS, OF_THREE_GROUPS = 240, 160
+"""Of a thread that computes, where two groups do, and where three do: the block's registers less 24, or 32, for each
+thread that loads."""
+
+THREE_GROUPS_ROWS, THREE_GROUPS_AT_LAUNCH = 3 * WGMMA_ROWS, 128
+"""Rows of a tile that three groups share, and registers of each of their threads before they are given those of the
+ones that load."""
 
 BLOCKS_PER_SM = (0, 1, 2)
 K_LINES = (1, 2, 4)
@@ -92,12 +100,13 @@ class ProductFacts:
     def columns(self, swap: Any) -> Any:
         return np.where(swap, self.shape.m, self.shape.n)
 
-    def groups(self, consumers: Any) -> Any:
-        """Warp groups that compute."""
-        return np.where(consumers == SINGLE, 1, 2)
+    def has_three_groups(self, consumers: Any, tile_rows: Any) -> Any:
+        """Whether three warp groups share a tile."""
+        return (consumers == COOPERATIVE) & (tile_rows == THREE_GROUPS_ROWS)
 
     def rows_of_a_group(self, consumers: Any, tile_rows: Any) -> Any:
-        return np.where(consumers == COOPERATIVE, tile_rows // 2, tile_rows)
+        halves = np.where(consumers == COOPERATIVE, tile_rows // 2, tile_rows)
+        return np.where(self.has_three_groups(consumers, tile_rows), WGMMA_ROWS, halves)
 
     def accumulators(self, consumers: Any, tile_rows: Any, tile_columns: Any) -> Any:
         """Registers of a thread that hold its part of all results."""
@@ -151,6 +160,11 @@ class ProductFacts:
         short = [n for n in PARTS if len(self.shape.tensors) == 1 and fewest * n <= self.sm_count]
         return tuple(n for n in short if any(self.have_stages(n, each) for each in K_LINES))
 
+    @property
+    def can_deal(self) -> bool:
+        """Whether stages can be dealt to blocks: those of one sum."""
+        return len(self.shape.tensors) == 1
+
     def have_stages(self, parts: Any, each: Any) -> Any:
         """Whether none of so many parts of a sum is without a stage."""
         stages = self.stages(each)
@@ -196,6 +210,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("store_columns", (32, 64, 128, 256) if facts.is_staged else (32,)),
         Knob("swap", (False, True) if shape.folds is None else (shape.folds.pieces == shape.m_dims[-3:],)),
         Knob("parts", (1, *facts.parts)),
+        *((Knob("dealt", (False, True)),) if facts.can_deal else ()),
         math_knob(fusion),
     )
     constraints = (
@@ -203,6 +218,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         *product_epilogue(facts),
         *_grid(facts),
         *(_parts(facts) if facts.parts else ()),
+        *(dealt_constraints(facts, PING_PONG) if facts.can_deal else ()),
         *_redundant(facts),
         *measured("H100 SXM", arch, _worthwhile(facts)),
     )
@@ -226,18 +242,6 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
     return operand_refusal(shape, transposes=dtype.nbytes == 2)
 
 
-def operand_refusal(shape: ProductShape, *, transposes: bool) -> str | None:
-    """Why no instruction takes the operands from shared memory, as tensor maps bring them. `transposes`: it takes them
-    in any order."""
-    if not shape.is_plain:
-        return "what is done to an operand before it is multiplied, which warp_product does in registers"
-    if not all(side.is_mapped for side in shape.sides):
-        return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
-    if not transposes and any(side.major != K for side in shape.sides):
-        return f"an operand of {shape.dtype} whose rows lie apart along what is summed, which no instruction transposes"
-    return None
-
-
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
     known = [n for n in f.tile_columns if instruction_of(f.shape.dtype, n).is_known]
@@ -246,7 +250,8 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
 
     def registers(consumers: Any, rows: Any, columns: Any) -> Any:
-        most = np.where(consumers == SINGLE, arch.max_registers_per_thread, SHARED_REGISTERS)
+        shared = np.where(f.has_three_groups(consumers, rows), OF_THREE_GROUPS, SHARED_REGISTERS)
+        most = np.where(consumers == SINGLE, arch.max_registers_per_thread, shared)
         return f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS <= most
 
     def memory(
@@ -284,7 +289,15 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
             "accumulators_fit_the_registers",
             ("consumers", "tile_rows", "tile_columns"),
             registers,
-            "A thread's part of the result, and 32 registers, are at most 240, or 255 where one group computes.",
+            "A thread's part of the result, and 32 registers, are at most 240, 255 of one group, 160 of three.",
+        ),
+        Constraint(
+            "mma_results_fit_the_registers_at_launch",
+            ("consumers", "tile_rows", "tile_columns"),
+            lambda consumers, rows, columns: (
+                ~f.has_three_groups(consumers, rows) | (columns // 2 + BESIDE_RESULTS <= THREE_GROUPS_AT_LAUNCH)
+            ),
+            "Threads of a block of three groups and one that loads have 128 registers each where it begins.",
         ),
         whole_lines(f),
         Constraint(
@@ -362,9 +375,9 @@ def _grid(f: ProductFacts) -> list[Constraint]:
         tiles = f.tiles_along(raster, swap, rows, columns)
         return np.where(paired == raster, tiles // 2, tiles)
 
-    def fills(blocks: Any, consumers: Any, swap: Any, rows: Any, columns: Any) -> Any:
+    def fills(blocks: Any, consumers: Any, swap: Any, rows: Any, columns: Any, dealt: Any = False) -> Any:
         each = np.where(consumers == PING_PONG, 2, 1)
-        return (blocks == 0) | (f.tiles(swap, rows, columns) > f.sm_count * blocks * each)
+        return (blocks == 0) | dealt | (f.tiles(swap, rows, columns) > f.sm_count * blocks * each)
 
     return [
         Constraint(
@@ -376,9 +389,9 @@ def _grid(f: ProductFacts) -> list[Constraint]:
         *raster_constraints(("swap", "tile_rows", "tile_columns", "paired"), along),
         Constraint(
             "persistent_grid_is_filled",
-            ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns"),
+            ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns", *(("dealt",) if f.can_deal else ())),
             fills,
-            "There are more tiles than persistent blocks.",
+            "There are more tiles than persistent blocks, where these have tiles.",
         ),
     ]
 

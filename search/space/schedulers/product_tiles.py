@@ -29,7 +29,9 @@ _VIA = {TMA: CopyVia.TMA, CP_ASYNC: CopyVia.CP_ASYNC}
 class Tiles:
     """Tiles of `rows` by `columns` of the result, and `k` elements along what is summed; `swap`: rows are those of the
     right operand. `strip`: so many of them along `raster` are taken together. `paired`: blocks lie in pairs along rows
-    or columns. `turns`: groups of threads have a tile each. `blocks`: that stay, 0 for one a tile."""
+    or columns. `turns`: groups of threads have a tile each. `blocks`: that stay, 0 for one a tile. `is_dealt`: tiles
+    are turns of a loop that is dealt to blocks.
+    """
 
     rows: int
     columns: int
@@ -40,6 +42,7 @@ class Tiles:
     paired: str = NONE
     turns: int = 1
     blocks: int = 0
+    is_dealt: bool = False
 
     def loops(self, b: TraceBuilder, shape: ProductShape) -> list[P]:
         """[.. tiles, k, rows, columns, k inside] of the result; the types of the loops over tiles."""
@@ -60,7 +63,7 @@ class Tiles:
             b.reorder(tv, [*range(at + first), *order, *range(at + first + 3, axes)])
             tiles += 1
         b.merge(tv, at, tiles)
-        found = [P.BIDX]
+        found = [P.SERIAL if self.is_dealt else P.BIDX]
         if self.turns > 1:
             b.split(tv, at, self.turns)
             found.append(P.TIDY)

@@ -44,7 +44,6 @@ from search.space.groups import (
     move_by_words,
     persist,
     place_in_tmem,
-    register_cap,
     send,
     set_cache,
     stage,
@@ -151,7 +150,7 @@ class RowTrace:
         self.inline(kept)
         self.cache_hints(passes)
         self.park(kept)
-        cap(b, p["resident"] and register_cap(p["resident"], p["threads"] * p["rows"]))
+        cap(b, p["resident"], p["threads"] * p["rows"])
         return b.trace()
 
     # Memories --------------------------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def _tensor_memory(f: RowFacts) -> list[Constraint]:
 
     threads = ("threads", "rows")
     widths = tuple(sorted({n for found in f.value_bytes.values() for n in found}))
-    knobs = ("blocks_per_sm", "resident")
+    knobs = ("blocks_per_sm", ("resident",))
     uses = {
         STREAMS: TmemUse(STREAMS, f.arch, threads, axes, f.placed_widths, part, run, *knobs),
         VALUES: TmemUse(VALUES, f.arch, threads, (*axes, "keep_values"), widths, of_values, run, *knobs),

@@ -27,7 +27,7 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.groups import ACCUMULATORS, RASTERS, TMA, math_knob, raster_constraints, store_knob
 from search.space.knobs import Knob
-from search.space.schedulers.product_facts import product_shape
+from search.space.schedulers.product_facts import operand_refusal, product_shape
 from search.space.schedulers.product_operands import K
 from search.space.schedulers.product_space import (
     BLOCKS_PER_SM,
@@ -35,7 +35,6 @@ from search.space.schedulers.product_space import (
     STAGES,
     TILE_COLUMNS,
     ProductFacts,
-    operand_refusal,
     product_epilogue,
     product_repeats,
     whole_lines,

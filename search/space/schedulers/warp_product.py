@@ -125,7 +125,7 @@ class _WarpProductTrace:
         """[tile, k, k / instruction | warps | lane | pieces | the other's pieces and columns | what a lane holds of a
         piece]: two halves along k, two of the rows, a register."""
         b = self.b
-        self.cut_along_k(tv, 9)
+        self.cut_along_k(tv)
         b.split(tv, 7, _HALF)
         b.reorder(tv, [*range(5), 8, 11, 5, 6, 9, 10, 7, 12])
         b.merge(tv, 5)
@@ -134,7 +134,7 @@ class _WarpProductTrace:
         """The same with rows of the other; two pieces of columns at a time where there are, two halves along k, a
         register."""
         b = self.b
-        self.cut_along_k(tv, 9)
+        self.cut_along_k(tv)
         if self.across % _PAIR == 0:
             b.split(tv, 6, _PAIR)
             b.reorder(tv, [*range(5), 9, 11, 5, 8, 6, 7, 10, 12])
@@ -142,10 +142,10 @@ class _WarpProductTrace:
             b.reorder(tv, [*range(5), 8, 10, 5, 7, 6, 9, 11])
         b.merge(tv, 5)
 
-    def cut_along_k(self, tv: str, axis: int) -> None:
-        """What an instruction takes along k: halves, lanes, elements of a register."""
-        self.b.split(tv, axis, REGISTER_BYTES // self.nbytes)
-        self.b.split(tv, axis, _QUARTER)
+    def cut_along_k(self, tv: str) -> None:
+        """What an instruction takes along k, the loop at 9: halves, lanes, elements of a register."""
+        self.b.split(tv, 9, REGISTER_BYTES // self.nbytes)
+        self.b.split(tv, 9, _QUARTER)
 
     def loads(self, side: ProductOperand) -> None:
         """By ldmatrix what is multiplied as it is, where elements of 16 bits lie in the tile, or pairs of bytes along

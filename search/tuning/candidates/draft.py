@@ -5,18 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 from compiler.arch import Arch, Card
 from compiler.errors import IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.fusion import Fusion
+from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, GeneratedLaunch, LoweredTrace, generate, lowered_unchecked
 from compiler.schedule.trace import Trace
 from search.cost.model import Prediction
 from search.cost.ranker import CardRanker
 from search.space.protocol import Scheduler
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.finishing import BuiltElsewhere, Refine, finished
 from search.tuning.failing import Failure, failure_of
 
 Predict = Callable[[GeneratedLaunch], Prediction]
@@ -27,10 +29,18 @@ Foresee = Callable[[Iterable[Candidate]], Iterator[tuple[Candidate, list[float] 
 
 
 @dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """The source of a generated candidate whose kernel stays where it was made: to take it along costs as much as a
+    tenth of making it. There it is finished, too, once it is compiled (`Drafting.finished`)."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """A generated candidate, the microseconds that the model predicts, and the seconds that it took to make."""
 
-    generated: Generated
+    generated: Generated | LeftBehind
     predicted_us: float
     seconds: float
 
@@ -64,6 +74,9 @@ _REFUSED = (IllegalSchedule, InvalidStep, Unsupported)
 MOST_KEPT = 96
 """Candidates of which a ranking keeps the kernel, those predicted to be fastest: what a search drafts first."""
 
+_MOST_LEFT = 32
+"""Drafts whose kernels wait where they were made until they are compiled; of one drafted before, it is made again."""
+
 
 class Drafting:
     """Makes drafts of one subject, and tells the times of candidates that are ranked.
@@ -72,9 +85,11 @@ class Drafting:
     the fastest is kept, and judged by every rule when a draft of it is wanted. Threads may share it.
     """
 
-    def __init__(self, subject: DraftSubject, predict: Predict) -> None:
+    def __init__(self, subject: DraftSubject, predict: Predict, refine: Refine | None = None) -> None:
         self._subject = subject
         self._predict = predict
+        self._refine = refine
+        self._left: dict[Candidate, Generated] = {}
         self._kept: dict[Candidate, tuple[LoweredTrace, float, list[float]]] = {}
         self._keeping = Lock()
 
@@ -108,6 +123,22 @@ class Drafting:
         except _REFUSED as error:
             return failure_of(error)
         return Draft(generated, predicted_us, time.perf_counter() - begun)
+
+    def left_behind(self, candidate: Candidate) -> Draft | Failure:
+        """`draft`, of which the kernel stays here to be finished."""
+        drafted = self.draft(candidate)
+        if isinstance(drafted, Failure) or isinstance(drafted.generated, LeftBehind):
+            return drafted
+        self._left[candidate] = drafted.generated
+        if len(self._left) > _MOST_LEFT:
+            del self._left[next(iter(self._left))]
+        return replace(drafted, generated=LeftBehind(drafted.generated.source))
+
+    def finished(self, candidate: Candidate, compiled: Compiled) -> BuiltElsewhere | Failure:
+        """What comes of a candidate that is compiled. Raises what is ours to mend, naming the candidate."""
+        with _naming(candidate):
+            generated = self._left.pop(candidate, None) or self._subject.generated(candidate)
+            return finished(generated, compiled, self._refine)
 
     def _lowered(self, candidate: Candidate) -> LoweredTrace:
         trace = self._subject.trace(candidate)

@@ -12,17 +12,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, TypeVar
 
-from compiler.child import Child, ChildError, ChildTimedOut
-from search.cost.predicting import predictor
+from compiler.child import Child, ChildDied, ChildError, ChildGone, ChildTimedOut
+from compiler.nvrtc import Compiled
+from search.cost.predicting import predictor, refiner
 from search.measure import early
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.collecting import collect_rarely
 from search.tuning.candidates.draft import Draft, Drafting, DraftSubject
+from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.failing import Failure
 from search.tuning.timeline import SearchStage, Span, Timeline
 from search.tuning.trial import TrialState
@@ -43,18 +46,20 @@ _KNOWN_SUBJECTS = 4
 class _Answered:
     """What a child answers, and the seconds that took it: on the clock, and of its processor."""
 
-    value: Draft | Failure | list[float] | None
+    value: Draft | BuiltElsewhere | Failure | list[float] | None
     wall_s: float
     cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a child is asked of a pickled subject: a whole draft, or its times alone, which are smaller to send."""
+    """What a child is asked of a pickled subject: the times of a candidate, a draft, or what comes of one that was
+    compiled."""
 
     subject: bytes
     candidate: Candidate
-    is_whole: bool
+    stage: SearchStage
+    compiled: Compiled | None = None
 
 
 def draft_handler(init: None) -> Callable[[_Asked], _Answered]:
@@ -63,12 +68,18 @@ def draft_handler(init: None) -> Callable[[_Asked], _Answered]:
     @lru_cache(_KNOWN_SUBJECTS)
     def known(subject: bytes) -> Drafting:
         found: DraftSubject = pickle.loads(subject)
-        return Drafting(found, predictor(found.card))
+        return Drafting(found, predictor(found.card), refiner(found.card))
 
     def answer(asked: _Asked) -> _Answered:
         begun, cpu = time.monotonic(), time.process_time()
         drafting = known(asked.subject)
-        value = drafting.draft(asked.candidate) if asked.is_whole else drafting.times(asked.candidate)
+        value: Draft | BuiltElsewhere | Failure | list[float] | None
+        if asked.compiled is not None:
+            value = drafting.finished(asked.candidate, asked.compiled)
+        elif asked.stage is SearchStage.DRAFTING:
+            value = drafting.left_behind(asked.candidate)
+        else:
+            value = drafting.times(asked.candidate)
         return _Answered(value, time.monotonic() - begun, time.process_time() - cpu)
 
     collect_rarely()
@@ -104,6 +115,7 @@ class DraftPool:
         self._idle = _Idle()
         self._is_up = threading.Event()
         self._threads = ThreadPoolExecutor(max(1, workers), thread_name_prefix="draft")
+        self._finishing = ThreadPoolExecutor(max(1, workers), thread_name_prefix="finish")
 
     @property
     def is_up(self) -> bool:
@@ -124,6 +136,10 @@ class DraftPool:
         """Queues work that asks a child: as much is under way at a time as there are children."""
         return self._threads.submit(work, candidate)
 
+    def finish(self, work: Callable[[], _R]) -> Future[_R]:
+        """Queues work that asks a child for what comes of a draft, ahead of all other work: a GPU may wait for it."""
+        return self._finishing.submit(work)
+
     def ask(self, asked: _Asked, preferred: Child | None = None) -> tuple[_Answered, Child]:
         """The answer of an idle child, and the child: `preferred` if it is idle, else another that has started. Raises
         what the handler raised, or ChildError."""
@@ -135,13 +151,15 @@ class DraftPool:
 
     def abandon(self) -> None:
         """Drops what is queued and kills the processes, whatever they draft: nobody waits for it any more."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        for threads in (self._threads, self._finishing):
+            threads.shutdown(wait=False, cancel_futures=True)
         for child in self.children:
             child.kill()
 
     def close(self) -> None:
         """Drops what is queued, waits for what is under way (at most `DRAFT_S`), ends the processes."""
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (self._threads, self._finishing):
+            threads.shutdown(wait=True, cancel_futures=True)
         for child in self.children:
             child.close()
 
@@ -169,9 +187,11 @@ class Drafts:
         self._pool = pool
         self._timeline = timeline
         self._pickled = pickle.dumps(subject)
-        self._here = Drafting(subject, predictor(subject.card))
+        self._here = Drafting(subject, predictor(subject.card), refiner(subject.card))
         self._ranked_by: dict[Candidate, Child] = {}
         """The child that may have kept the kernel of a candidate."""
+        self._drafted_by: dict[Candidate, Child] = {}
+        """The child in which a draft has left its kernel."""
         self._told: set[Child] = set()
         """Children whose start is in the timeline."""
 
@@ -198,10 +218,27 @@ class Drafts:
             ended.set_result(self._here.draft(candidate))
         return ended
 
+    def finish(self, candidate: Candidate, compiled: Compiled) -> Future[BuiltElsewhere | Failure]:
+        """Queues what comes of a draft that has left its kernel in a child, once it is compiled."""
+        return self._pool.finish(lambda: self._finished(candidate, compiled))
+
+    def _finished(self, candidate: Candidate, compiled: Compiled) -> BuiltElsewhere | Failure:
+        """By the child that drafted it, once that is done with what it works on; runs in a thread of the pool."""
+        child = self._drafted_by.pop(candidate, None)
+        if child is not None:
+            asked = _Asked(self._pickled, candidate, SearchStage.DRAFTING, compiled)
+            with suppress(ChildDied, ChildGone, ChildTimedOut):
+                answered: _Answered = child.request(asked, DRAFT_S)
+                self._timeline.add(Span.just_ended(SearchStage.DRAFTING, child.name, answered.wall_s, answered.cpu_s))
+                found: Any = answered.value
+                built: BuiltElsewhere | Failure = found
+                return built
+        return self._here.finished(candidate, compiled)
+
     def _times(self, candidate: Candidate) -> list[float] | None:
         """By a child: runs in a thread of the pool."""
         try:
-            times: Any = self._asked(_Asked(self._pickled, candidate, is_whole=False), SearchStage.RANKING)
+            times: Any = self._asked(_Asked(self._pickled, candidate, SearchStage.RANKING))
         except ChildTimedOut:
             return None
         except ChildError:
@@ -212,7 +249,7 @@ class Drafts:
     def _draft(self, candidate: Candidate) -> Draft | Failure:
         """By a child: runs in a thread of the pool."""
         try:
-            drafted: Any = self._asked(_Asked(self._pickled, candidate, is_whole=True), SearchStage.DRAFTING)
+            drafted: Any = self._asked(_Asked(self._pickled, candidate, SearchStage.DRAFTING))
         except ChildTimedOut as late:
             why = f"Generating it takes more than {late.timeout_s:g} s. Unroll less."
             return Failure(TrialState.UNSUPPORTED, why)
@@ -221,14 +258,14 @@ class Drafts:
         found: Draft | Failure = drafted
         return found
 
-    def _asked(self, asked: _Asked, stage: SearchStage) -> Any:
+    def _asked(self, asked: _Asked) -> Any:
         """What a child answers: of a draft, the one that ranked the candidate, if it is idle. Raises ChildError, and
         what the handler raised."""
         answered, child = self._pool.ask(asked, self._ranked_by.pop(asked.candidate, None))
-        if not asked.is_whole:
-            self._ranked_by[asked.candidate] = child
+        made_by = self._ranked_by if asked.stage is SearchStage.RANKING else self._drafted_by
+        made_by[asked.candidate] = child
         if child.start_up is not None and child not in self._told:
             self._told.add(child)
             self._timeline.add(Span.of_start(child.name, child.start_up))
-        self._timeline.add(Span.just_ended(stage, child.name, answered.wall_s, answered.cpu_s))
+        self._timeline.add(Span.just_ended(asked.stage, child.name, answered.wall_s, answered.cpu_s))
         return answered.value

@@ -6,7 +6,7 @@ at once, with the hints that seldom lose; then the best of them are tried with o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,25 +62,27 @@ def other_hints(space: Space, point: Mapping[str, KnobValue]) -> Iterator[dict[s
     H200, pairs of kernels that differ in nothing else: loads that pass L1, legal with streaming stores alone, take 5 %
     longer in most kernels (235 pairs), but 4 % less for a sum of 6 MB and 9 % less where parts of sectors are stored.
     """
-    hints = [knob for knob in space.knobs if is_hint(knob)]
+    hints, is_legal = [knob for knob in space.knobs if is_hint(knob)], space.around(point)
     for knob in hints:
         for value in knob.values:
-            changed = {**point, knob.name: value}
             if value == point[knob.name]:
                 continue
-            if space.is_legal(changed):
+            changed = {**point, knob.name: value}
+            if is_legal(knob, value):
                 yield changed
             else:
-                yield from (pair for other in hints if other is not knob for pair in _changed(space, changed, other))
+                beside = space.around(changed)
+                yield from (pair for other in hints if other is not knob for pair in _changed(beside, changed, other))
 
 
 def neighbours(space: Space, point: Mapping[str, KnobValue]) -> Iterator[dict[str, KnobValue]]:
     """Legal points one step away in one knob that is no hint: the next numbers up and down, any other word."""
+    is_legal = space.around(point)
     for knob in space.knobs:
         if not is_hint(knob):
             here = knob.position(point[knob.name])
             near = knob.values[max(0, here - 1) : here + 2] if knob.is_numeric else knob.values
-            yield from _changed(space, point, knob, near)
+            yield from _changed(is_legal, point, knob, near)
 
 
 def neighbouring_rows(space: Space, row: NDArray[np.int16], columns: Iterable[int]) -> Rows:
@@ -99,12 +101,15 @@ def neighbouring_rows(space: Space, row: NDArray[np.int16], columns: Iterable[in
 
 
 def _changed(
-    space: Space, point: Mapping[str, KnobValue], knob: Knob, values: tuple[KnobValue, ...] | None = None
+    is_legal: Callable[[Knob, KnobValue], bool],
+    point: Mapping[str, KnobValue],
+    knob: Knob,
+    values: tuple[KnobValue, ...] | None = None,
 ) -> Iterator[dict[str, KnobValue]]:
+    """The legal points with another value of a knob, by `Space.around` of the point."""
     for value in knob.values if values is None else values:
-        changed = {**point, knob.name: value}
-        if value != point[knob.name] and space.is_legal(changed):
-            yield changed
+        if value != point[knob.name] and is_legal(knob, value):
+            yield {**point, knob.name: value}
 
 
 def is_hint(knob: Knob) -> bool:

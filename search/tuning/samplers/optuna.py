@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -26,27 +27,51 @@ _FAILED = {"failed": 1.0}
 """Constraint of candidates that cannot run: above zero is infeasible, which TPE models apart from slow."""
 
 
+class _Number(IntDistribution):
+    """Nobody changes one: a copy is itself. Optuna copies all of a trial's distributions whenever it takes one in."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Number:
+        return self
+
+
+class _Word(CategoricalDistribution):
+    """As `_Number`."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Word:
+        return self
+
+
 class OptunaSampler:
     """A `Sampler`: what TPE makes of the trials told.
 
     TPE knows nothing of our constraints, so it may propose a point that is illegal or taken. The nearest unseen legal
-    point takes its place, and is the one that the study hears about.
+    point takes its place, and is the one that the study hears about, once it is told: of what is under way TPE reads
+    nothing.
     """
 
     def __init__(self, spaces: Mapping[str, Space], seed: int) -> None:
         self._unseen = Unseen(spaces)
-        self._out: dict[Candidate, optuna.Trial] = {}
+        self._out: set[Candidate] = set()
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # a line for each study and trial otherwise
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # `group`, since 2.8
             tpe = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True)
         self._study = optuna.create_study(sampler=tpe)
+        self._schedulers = _Word(list(spaces))
+        self._knobs = {
+            name: [(f"{name}.{knob.name}", knob, _distribution(knob)) for knob in space.knobs]
+            for name, space in spaces.items()
+        }
+        self._distributions: dict[str, dict[str, BaseDistribution]] = {
+            name: {_SCHEDULER: self._schedulers, **{parameter: one for parameter, _, one in knobs}}
+            for name, knobs in self._knobs.items()
+        }
 
     def take(self, candidate: Candidate) -> bool:
-        """Opens a trial at a candidate of somebody else's choice; False if it is illegal or was proposed already."""
+        """Notes a candidate of somebody else's choice; False if it is illegal or was proposed already."""
         if not self._unseen.mark(candidate):
             return False
-        self._start(candidate)
+        self._out.add(candidate)
         return True
 
     def ask(self) -> Candidate | None:
@@ -54,71 +79,60 @@ class OptunaSampler:
             return None
         trial = self._study.ask()
         wanted = self._suggested(trial)
+        self._study.tell(trial, state=StudyState.FAIL)  # TPE leaves it out: what is told is a trial of its own
         candidate_or_none = self._unseen.claim(wanted)
-        if candidate_or_none == wanted:
-            self._out[wanted] = trial
-            return wanted
-        self._study.tell(trial, state=StudyState.FAIL)  # TPE leaves failed trials out: this one never was
-        return None if candidate_or_none is None else self._start(candidate_or_none)
+        if candidate_or_none is not None:
+            self._out.add(candidate_or_none)
+        return candidate_or_none
 
     def tell(self, candidate: Candidate, value: float | None, state: TrialState) -> None:
-        trial = self._out.pop(candidate, None)
+        if candidate in self._out:
+            self._out.remove(candidate)
+        elif not self._unseen.mark(candidate):
+            return
         ending = _ending(value, state)
-        if trial is not None:
-            if ending is StudyState.PRUNED:
-                for name, excess in _FAILED.items():
-                    trial.set_constraint(name, excess)
-            self._study.tell(trial, values=value, state=ending)
-        elif self._unseen.mark(candidate):
-            self._study.add_trial(
-                create_trial(
-                    state=ending,
-                    value=value,
-                    params=self._parameters(candidate),
-                    distributions=self._distributions(candidate.scheduler),
-                    constraints=_FAILED if ending is StudyState.PRUNED else None,
-                )
+        if ending is StudyState.FAIL:
+            return
+        self._study.add_trial(
+            create_trial(
+                state=ending,
+                value=value,
+                params=self._parameters(candidate),
+                distributions=self._distributions[candidate.scheduler],
+                constraints=_FAILED if ending is StudyState.PRUNED else None,
             )
-
-    def _start(self, candidate: Candidate) -> Candidate:
-        """Open a trial at exactly this candidate, so that TPE sees it under way and spreads out around it."""
-        self._study.enqueue_trial(self._parameters(candidate))
-        trial = self._study.ask()
-        if self._suggested(trial) != candidate:
-            raise AssertionError(f"the study changed {candidate}")
-        self._out[candidate] = trial
-        return candidate
+        )
 
     def _suggested(self, trial: optuna.Trial) -> Candidate:
-        scheduler = str(trial.suggest_categorical(_SCHEDULER, list(self._unseen.spaces)))
+        sampled = trial.relative_params
+
+        def suggested(name: str, one: CategoricalDistribution | IntDistribution) -> Any:
+            if name in sampled:
+                return sampled[name]
+            if isinstance(one, IntDistribution):
+                return one.low if one.single() else trial.suggest_int(name, one.low, one.high)
+            return one.choices[0] if one.single() else trial.suggest_categorical(name, one.choices)
+
+        scheduler = str(suggested(_SCHEDULER, self._schedulers))
         point: dict[str, KnobValue] = {}
-        for knob in self._unseen.spaces[scheduler].knobs:
-            name = f"{scheduler}.{knob.name}"
-            if knob.is_numeric:
-                point[knob.name] = knob.values[trial.suggest_int(name, 0, len(knob.values) - 1)]
-            else:
-                point[knob.name] = knob.values[knob.position(trial.suggest_categorical(name, knob.values))]
+        for name, knob, one in self._knobs[scheduler]:
+            found = suggested(name, one)
+            point[knob.name] = knob.values[found if knob.is_numeric else knob.position(found)]
         return Candidate.of(scheduler, point)
 
     def _parameters(self, candidate: Candidate) -> dict[str, KnobValue]:
         parameters: dict[str, KnobValue] = {_SCHEDULER: candidate.scheduler}
-        for knob in self._unseen.spaces[candidate.scheduler].knobs:
-            value = candidate.knobs[knob.name]
-            parameters[f"{candidate.scheduler}.{knob.name}"] = knob.position(value) if knob.is_numeric else value
+        knobs = candidate.knobs
+        for name, knob, _ in self._knobs[candidate.scheduler]:
+            value = knobs[knob.name]
+            parameters[name] = knob.position(value) if knob.is_numeric else value
         return parameters
 
-    def _distributions(self, scheduler: str) -> dict[str, BaseDistribution]:
-        knobs = self._unseen.spaces[scheduler].knobs
-        return {
-            _SCHEDULER: CategoricalDistribution(list(self._unseen.spaces)),
-            **{f"{scheduler}.{knob.name}": _distribution(knob) for knob in knobs},
-        }
 
-
-def _distribution(knob: Knob) -> BaseDistribution:
+def _distribution(knob: Knob) -> _Number | _Word:
     if knob.is_numeric:
-        return IntDistribution(0, len(knob.values) - 1)
-    return CategoricalDistribution(knob.values)
+        return _Number(0, len(knob.values) - 1)
+    return _Word(knob.values)
 
 
 def _ending(value: float | None, state: TrialState) -> StudyState:

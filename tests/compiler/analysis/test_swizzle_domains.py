@@ -26,7 +26,7 @@ from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Var, const
 from compiler.ir.iter_domain import ParallelType
 from compiler.schedule import steps as st
-from compiler.schedule.steps import Step
+from compiler.schedule.steps import Step, Transform
 from tests.compiler.analysis.swizzle_steps import swizzle_steps
 from tests.compiler.analysis.tile_maps import placement, rules
 from tests.compiler.scheduling import load, store
@@ -140,13 +140,13 @@ MODE, CHUNK, PATTERN, CONTIGUOUS = (
 )
 
 
-def rows(shape: tuple[int, int], *transforms: Step) -> ScheduledFusion:
+def rows(shape: tuple[int, int], *transforms: Transform) -> ScheduledFusion:
     """A load of one box [rows, columns] whose allocation is viewed so."""
     bulk = [st.Parallelize("s", i, ParallelType.BULK) for i in range(2)]
-    return load(shape, *bulk, st.SetAllocationDomain("s", (0, 1), transforms))  # type: ignore[arg-type]
+    return load(shape, *bulk, st.SetAllocationDomain("s", (0, 1), transforms))
 
 
-def cut(phase: int, chunks: int, unit: int) -> list[Step]:
+def cut(phase: int, chunks: int, unit: int) -> list[Transform]:
     return [st.Split("s", 1, unit), st.Split("s", 0, phase), st.Split("s", 0, chunks), st.Swizzle("s", 1, 3)]
 
 
@@ -177,7 +177,7 @@ NEAR = [
 
 
 @pytest.mark.parametrize(("shape", "transforms", "declared", "breaks"), NEAR)
-def test_near_misses(shape: tuple[int, int], transforms: list[Step], declared: int, breaks: list[str]) -> None:
+def test_near_misses(shape: tuple[int, int], transforms: list[Transform], declared: int, breaks: list[str]) -> None:
     sf = rows(shape, *transforms)
     columns, lines = reversed(sf.tensor("s").loop[-2:])
     assert rules(placement(sf, (columns, lines), declared)) == breaks
@@ -190,16 +190,16 @@ def test_near_misses(shape: tuple[int, int], transforms: list[Step], declared: i
 )
 def test_tiles_start_on_the_pattern(rows_of_a_tile: int, together: bool, breaks: list[str]) -> None:
     """Tiles of a 128 byte swizzle whose rows follow one another, or are rounded up tile by tile."""
-    flat: list[Step] = [st.Merge("s", 0), *cut(1, 8, 4)] if together else [shift(s) for s in cut(1, 8, 4)]
+    flat: list[Transform] = [st.Merge("s", 0), *cut(1, 8, 4)] if together else [shift(s) for s in cut(1, 8, 4)]
     split: list[Step] = [] if together else [st.Split("s", 0, rows_of_a_tile)]
     tiles: list[Step] = [st.Split("v0", 0, rows_of_a_tile)]
-    allocation = st.SetAllocationDomain("s", tuple(range(3 - together)), tuple(flat[together:]))  # type: ignore[arg-type]
+    allocation = st.SetAllocationDomain("s", tuple(range(3 - together)), tuple(flat[together:]))
     sf = store((48, 32), *split, allocation, *tiles)
     _, lines, columns = sf.tensor("v0").loop
     assert rules(placement(sf, (columns, lines), 128)) == breaks
 
 
-def shift(s: Step) -> Step:
+def shift(s: Transform) -> Transform:
     match s:
         case st.Split(tv, axis, factor):
             return st.Split(tv, axis + 1, factor)
@@ -213,7 +213,7 @@ def shift(s: Step) -> Step:
 def test_any_view_of_a_mode_is_that_mode(span: int, dtype: DType, lines: int, data: some.DataObject) -> None:
     """Merging what was cut, or cutting it evenly again, moves nothing (nvFuser, TMA: "arbitrary view")."""
     box = (span // dtype.nbytes, lines)
-    built: list[Step] = list(swizzle_steps("s", dtype, box, span))
+    built: list[Transform] = list(swizzle_steps("s", dtype, box, span))
     extents = [-(-lines // 8), span // 16, 128 // span, span // 16, 16 // dtype.nbytes]
     for _ in range(data.draw(some.integers(0, 4))):
         i = data.draw(some.integers(0, len(extents) - 1))
@@ -230,9 +230,9 @@ def test_any_view_of_a_mode_is_that_mode(span: int, dtype: DType, lines: int, da
     assert found.swizzle == span
 
 
-def rows_of(dtype: DType, shape: tuple[int, int], transforms: list[Step]) -> ScheduledFusion:
+def rows_of(dtype: DType, shape: tuple[int, int], transforms: list[Transform]) -> ScheduledFusion:
     bulk = [st.Parallelize("s", i, ParallelType.BULK) for i in range(2)]
-    return load(shape, *bulk, st.SetAllocationDomain("s", (0, 1), tuple(transforms)), dtype=dtype)  # type: ignore[arg-type]
+    return load(shape, *bulk, st.SetAllocationDomain("s", (0, 1), tuple(transforms)), dtype=dtype)
 
 
 @given(some.permutations(range(5)), some.sampled_from(SWIZZLE_SPANS))

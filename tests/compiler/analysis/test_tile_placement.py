@@ -23,7 +23,7 @@ from compiler.ir.iter_domain import IterDomain, ParallelType
 from compiler.ir.size import Size
 from compiler.legality.tile_placement import breaches
 from compiler.schedule import steps as st
-from compiler.schedule.steps import Step
+from compiler.schedule.steps import Step, Transform
 from tests.compiler.analysis.tile_maps import placement, rules, with_unknown_sizes
 from tests.compiler.scheduling import load, store
 
@@ -389,9 +389,9 @@ def legal_by_definition(sf: ScheduledFusion, tile: Sequence[int], order: Sequenc
 EXTENTS = some.integers(1, 12)
 
 
-def transforms(draw: some.DrawFn, tv: str, extents: list[int]) -> list[Step]:
+def transforms(draw: some.DrawFn, tv: str, extents: list[int]) -> list[Transform]:
     """A few splits, merges, swizzles and moves of axes of these extents, which are kept up to date."""
-    taken: list[Step] = []
+    taken: list[Transform] = []
     for _ in range(draw(some.integers(0, 3))):
         i = draw(some.integers(0, len(extents) - 1))
         kind = draw(some.sampled_from(("split", "merge", "move", "swizzle")))
@@ -433,7 +433,7 @@ def loads(draw: some.DrawFn) -> tuple[ScheduledFusion, tuple[int, ...], tuple[It
     held = len(blocks)
     rest = extents[held:]
     views = [shifted(s, held) for s in transforms(draw, "s", rest)]
-    taken += [st.SetAllocationDomain("s", tuple(order), tuple(views))]  # type: ignore[arg-type]
+    taken += [st.SetAllocationDomain("s", tuple(order), tuple(views))]
     taken += [st.Parallelize("s", 2 * d, P.BIDX) for d in blocks]
     taken += [st.Parallelize("s", p, P.BULK) for p in inside]
     sf = load(shape, *taken, dtype=draw(some.sampled_from((DType.F32, DType.F64, DType.I8))))
@@ -445,7 +445,7 @@ def loads(draw: some.DrawFn) -> tuple[ScheduledFusion, tuple[int, ...], tuple[It
     return sf, tuple(reversed(inside)), loops if order_axes is None else order_axes
 
 
-def shifted(s: Step, by: int) -> Step:
+def shifted(s: Transform, by: int) -> Transform:
     match s:
         case st.Split(tv, axis, factor):
             return st.Split(tv, axis + by, factor)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path as File
+from typing import Any
 
 import pytest
 
@@ -53,8 +54,8 @@ MOST_MOVES = 1 << 10
 """Larger tiles are not counted out."""
 
 
-def after(shape: tuple[int, ...], taken: Steps, **facts: object) -> ScheduledFusion:
-    return ScheduleTrace(unary(shape, **facts), tuple(taken)).replay()  # type: ignore[arg-type]
+def after(shape: tuple[int, ...], taken: Steps, **facts: Any) -> ScheduledFusion:
+    return ScheduleTrace(unary(shape, **facts), tuple(taken)).replay()
 
 
 @cache
@@ -131,7 +132,8 @@ def test_copies_of_searched_schedules_move_what_they_say(name: str) -> None:
 def test_the_transpose_of_the_tutorial_has_no_conflicts() -> None:
     sf = documents()["Tutorial.TMABankConflictFreeTranspose"]
     load, read, write, store = (derive_copy(sf, op) for op in sf.ops)
-    assert load.source == GlobalTile(DType.F32, row_major(32, 32, 10000), align=load.source.align)  # type: ignore[union-attr]
+    assert isinstance(load.source, GlobalTile)
+    assert load.source == GlobalTile(DType.F32, row_major(32, 32, 10000), align=load.source.align)
     swizzled = load.target
     assert isinstance(swizzled, SharedTile)
     assert (swizzled.layout, swizzled.span) == (row_major(32, 32), 128)

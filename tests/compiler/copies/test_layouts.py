@@ -136,7 +136,7 @@ def test_a_second_composition_is_refused(outer: Layout, inner: Layout) -> None:
 
 def test_a_tiled_layout_takes_matrix_layouts_only() -> None:
     with pytest.raises(TileError, match="Compose once"):
-        TiledMatrixLayout(compose(ROW, ROW), ROW)  # type: ignore[arg-type]
+        TiledMatrixLayout(compose(ROW, ROW), ROW)  # type: ignore[arg-type]  # what is refused
 
 
 layouts = st.builds(

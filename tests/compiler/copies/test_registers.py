@@ -64,7 +64,7 @@ def test_base_tiles_are_composed_once() -> None:
     with pytest.raises(TileError, match="Compose once"):
         compose_base_tile(tiled, BaseTileRowMajor)
     with pytest.raises(TileError, match="Compose once"):
-        RegisterLayout(BaseTileRowMajor, tiled)  # type: ignore[arg-type]
+        RegisterLayout(BaseTileRowMajor, tiled)  # type: ignore[arg-type]  # what is refused
 
 
 def test_base_tiles_are_numbered_densely() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import FrozenInstanceError, replace
 
@@ -55,7 +56,7 @@ def a(name: str, extent: int) -> IterDomain:
         pytest.param(Expr, lambda: const(0), id="defaults"),
     ],
 )
-def test_equal_values_are_one_object(one, other) -> None:  # type: ignore[no-untyped-def]
+def test_equal_values_are_one_object(one: Callable[[], object], other: Callable[[], object]) -> None:
     assert one() is other()
 
 
@@ -79,12 +80,12 @@ def test_other_fields_are_refused(args: tuple[int, ...], given: dict[str, int]) 
 def test_fields_do_not_change_and_what_is_found_is_kept() -> None:
     point = Point(5)
     with pytest.raises(FrozenInstanceError):
-        point.x = 6  # type: ignore[misc]
+        point.x = 6  # type: ignore[misc]  # what is refused
     FOUND.clear()
     assert (point.double, point.double, Point(5).double) == (10, 10, 10)
     assert FOUND == [5]
     with pytest.raises(AttributeError, match="Point has no half"):
-        point.half  # type: ignore[attr-defined]  # noqa: B018
+        point.half  # type: ignore[attr-defined]  # noqa: B018 - what is not there
     assert repr(point) == "Point(x=5, y=0)"
 
 

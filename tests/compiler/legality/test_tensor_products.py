@@ -10,7 +10,7 @@ from compiler.ir.tensor import BufferKind
 from compiler.legality.rules import Schedule
 from compiler.schedule import steps as st
 from tests.compiler.legality.cases import Case, nearest
-from tests.compiler.products import product
+from tests.compiler.products import gated, product
 from tests.compiler.schedules import P
 from tests.compiler.tensor_products import Ask, by_one_thread
 from tests.search.schedulers import test_tensor_product
@@ -30,7 +30,7 @@ def of_bytes(columns: int, rows: int = 128, right: str = "k", dtype: str = "i8")
 
 def of_two(*, is_last_alone: bool = False) -> Schedule:
     """Two products of one operand, both under way at once; the last one by itself, if asked for."""
-    trace = test_tensor_product.SCHEDULER.trace(test_tensor_product.gated(), test_tensor_product.BY_ONE)
+    trace = test_tensor_product.SCHEDULER.trace(gated(), test_tensor_product.BY_ONE)
     last = max(n for n, step in enumerate(trace.steps) if isinstance(step, st.ProductsInFlight))
     kept = tuple(step for n, step in enumerate(trace.steps) if n != last or not is_last_alone)
     return Schedule(replace(trace, steps=kept).replay(), test_tensor_product.ARCH)

@@ -1,3 +1,5 @@
+from functools import partial
+
 from compiler.arch import TENSOR_MAP_BOX
 from compiler.dtypes import DType
 from compiler.ir.ops import OpKind
@@ -259,8 +261,8 @@ TILE_RULES = (
     *(
         Case(
             f"the {span}-byte swizzle is the hardware's",
-            lambda span=span: swizzled(span, 128 // span),  # type: ignore[misc]
-            lambda span=span: swizzled(span, 256 // span),  # type: ignore[misc]
+            partial(swizzled, span, 128 // span),
+            partial(swizzled, span, 256 // span),
             (("swizzled_layout_is_a_hardware_mode", "s", found, "the pattern of a 32, 64 or 128 byte mode"),),
         )
         for span, found in (

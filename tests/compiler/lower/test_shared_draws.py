@@ -49,7 +49,9 @@ def test_so_many_turns_share_a_call(given: Loop, group: int) -> None:
     (computed,) = shared.body
     assert isinstance(computed, Compute)
     assert computed.call == SharedCall("v_words", group, K)
-    assert computed.element == given.body[0].element  # type: ignore[union-attr]
+    (drawn,) = given.body
+    assert isinstance(drawn, Compute)
+    assert computed.element == drawn.element
 
 
 def test_a_draw_that_not_every_turn_makes_is_alone() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from compiler.arch import WARP_STORE_BYTES
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion, producer_indices
 from compiler.ir.expr import Var, var
@@ -17,12 +18,11 @@ from compiler.ir.ops import REDUCTIONS, SCANS, VIEWS, OpKind
 from compiler.ir.ops.exact import exact_prefix_sum
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.reference import evaluate
-from compiler.schedule.start import MIN_PART_RUN_BYTES
 from tests.compiler.schedules import from_wire
 from tests.sdk.fusion_strategies import Document
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
-RUN = MIN_PART_RUN_BYTES // DType.F32.nbytes
+RUN = WARP_STORE_BYTES // DType.F32.nbytes
 """Elements of f32 in the shortest run that is stored as a part."""
 
 

@@ -113,7 +113,7 @@ MALFORMED = [
     pytest.param(chain((4, 8), do("split", "z", axis=0)), "schedule[0].factor", "this field", id="no-factor"),
     pytest.param(chain((4, 8), split("z", 0, 2.0)), "schedule[0].factor", "an integer", id="float-factor"),
     pytest.param(chain((4, 8), split("z", 0, {"scalar": "n"})), "schedule[0].factor", "scalars (none)", id="no-scalar"),
-    pytest.param(chain((4, 8), split("z", "0", 2)), "schedule[0].axis", "an integer", id="axis-is-a-text"),  # type: ignore[arg-type]
+    pytest.param(chain((4, 8), split("z", "0", 2)), "schedule[0].axis", "an integer", id="axis-is-a-text"),  # type: ignore[arg-type]  # as a document may have it
     pytest.param(changed("options", 3), "case.options", "an object", id="options"),
     pytest.param(changed("options", [3]), "case.options[0]", "a text", id="option"),
     pytest.param(chain((4, 8), do("reorder", "z", map=[[0]])), "schedule[0].map[0]", "an old and a new", id="pair"),

@@ -6,7 +6,7 @@ import pytest
 
 from compiler.errors import Unsupported
 from compiler.ir.ops import OpKind
-from compiler.schedule.start import start
+from compiler.schedule.start import parts_text, start
 from tests.compiler.schedule.start_forms import (
     RUN,
     broadcast,
@@ -467,3 +467,27 @@ def test_rows_of_a_pad_are_taken_where_it_adds_none(low: list[int], is_refused: 
             start(fusion)
         return
     assert "w1[9,9] = take" in "".join(printed(start(fusion)))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "ops", "told"),
+    [
+        pytest.param([[2, RUN]] * 2, [cat("y", 1, "x0", "x1")], "stored in 2 parts, in each of which", id="parts"),
+        pytest.param([[2, RUN - 1]] * 2, [cat("y", 1, "x0", "x1")], "2 parts would be runs of 508 bytes", id="short"),
+        pytest.param(
+            [[2, RUN], [2, 3 * RUN], [2, 2 * RUN]],
+            [cat("c", 1, "x0", "x1"), cat("d", 1, "x2", "x2"), op("add", "y", "c", "d")],
+            "stored in 4 parts",
+            id="parts-of-both",
+        ),
+        pytest.param([[2, 3], [2, 512]], [cat("y", 1, "x0", "x1")], "", id="too-many"),
+        pytest.param([[2, 512]], [op("neg", "y", "x0")], "", id="no-concatenation"),
+    ],
+)
+def test_how_outputs_are_stored_is_told(shapes: list[list[int]], ops: list[Document], told: str) -> None:
+    """As they are: a part is a tensor of its own."""
+    fusion = fusion_of(shapes, ops, "y")
+    said = parts_text(fusion)
+    assert told in said
+    assert bool(said) == bool(told)
+    assert len(start(fusion).outputs) == (int(told.split()[2]) if told.startswith("stored in") else 1)

@@ -63,6 +63,7 @@ SAMPLES: list[Step] = [
     *(steps.SetCache("r", p) for p in CachePolicy),
     steps.Park("r", 12),
     steps.ProductsInFlight("r", 2),
+    steps.Deal("r", 132),
     steps.CapRegisters(128),
 ]
 

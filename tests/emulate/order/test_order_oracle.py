@@ -70,14 +70,16 @@ class _Program:
             offsets = (offsets + np.arange(len(lanes)) * nbytes) % 8
         return offsets.astype(np.int64), nbytes
 
-    def note(
-        self, event: int, who: object, number: int, offset: int, nbytes: int, access: Access, **more: object
-    ) -> None:
-        known = {"is_strong": False, "is_async": False, "value": None, "issued": self.order.time, **more}
+    def note(self, event: int, who: object, number: int, offset: int, nbytes: int, access: Access, **more: Any) -> None:
+        known: dict[str, Any] = {
+            "is_strong": False,
+            "is_async": False,
+            "value": None,
+            "issued": self.order.time,
+            **more,
+        }
         places = range(offset, offset + nbytes)
-        self.graph.touches.append(
-            Touch(event, who, self.steps, self.regions[number].name, places, access, **known)  # type: ignore[arg-type]
-        )
+        self.graph.touches.append(Touch(event, who, self.steps, self.regions[number].name, places, access, **known))
 
     def shuns(self, how: int, first: int) -> bool:
         """Takes accesses from the `first` on back if they race, except now and then: programs with too many races show

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 
 from fusetune import CannotConvert
 from fusetune.graph import from_torch
@@ -162,6 +162,10 @@ CASES: dict[str, tuple[Any, ...]] = {
     "chunk and unbind": (lambda x: (x.chunk(2, 1)[1] + 1, x.unbind(0)[2] * 2), X),
     "roll": (lambda x: x.roll(2, 1), X),
     "repeat": (lambda x: x.repeat(2, 3), X),
+    "windows side by side": (lambda x: x.unfold(0, 2, 2).unfold(1, 3, 3), X),
+    "windows, and a rest": (lambda x: x.unfold(-1, 4, 4) + 1, X),
+    "windows that overlap": (lambda x: x.unfold(1, 3, 2) * 2, X),
+    "windows that lie apart": (lambda x: x.unfold(0, 1, 3) * 2, X),
     "repeat of one dimension of six": (lambda x: x.repeat(1, 1, 3, 1, 2, 1, 1), X[None, None, :, None, :, None]),
     "padding of what is taken away": (lambda x: F.pad(x[:, :1] + 1, [-1, 2], value=3), X),
     "padding of bools": (lambda x: F.pad(x > 0, [1, 1], value=-1), X),

@@ -124,6 +124,51 @@ def in_an_attribute(x: torch.Tensor) -> torch.Tensor:
     return x * 2 + 1
 
 
+class Shared:
+    """Keeps what it has seen for all of its kind."""
+
+    seen: list[torch.Tensor] = []  # noqa: RUF012  # what is tested
+    last: torch.Tensor | None = None
+
+
+class SharedToo(Shared):
+    """One of that kind."""
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        type(self).last = x * 2
+        return x * 2 + 1
+
+
+def in_a_class(x: torch.Tensor) -> torch.Tensor:
+    Shared.last = x * 2
+    return x * 2 + 1
+
+
+def in_a_class_list(x: torch.Tensor, by: Any = SharedToo()) -> torch.Tensor:  # noqa: B008  # what is tested
+    by.seen.append(x)
+    return x * 2 + 1
+
+
+class Slotted:
+    """With no dictionary."""
+
+    __slots__ = ("last", "scale")
+
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x * self.scale
+        return x * 2 + 1
+
+
+SLOTTED, KIND = Slotted(), SharedToo()
+
+
+def in_a_slot(x: torch.Tensor) -> torch.Tensor:
+    return SLOTTED(x)
+
+
 KEEPING = [
     pytest.param(in_a_queue, "items of a deque of 0", lambda: list(SEEN), id="queue"),
     pytest.param(in_a_global, "the global variable 'LAST'", lambda: [x for x in [LAST] if x is not None], id="global"),
@@ -132,6 +177,13 @@ KEEPING = [
     pytest.param(
         in_an_attribute, "in_an_attribute's attribute 'last'", lambda: list(vars(in_an_attribute)), id="attribute"
     ),
+    pytest.param(in_a_class, "Shared's class attribute 'last'", lambda: [x for x in [Shared.last] if x is not None],
+                 id="class"),
+    pytest.param(in_a_class_list, "items of a list of 0", lambda: list(Shared.seen), id="class-list"),
+    pytest.param(KIND, "SharedToo's class attribute 'last'", lambda: [x for x in vars(SharedToo) if x == "last"],
+                 id="kind"),
+    pytest.param(in_a_slot, "Slotted's attribute 'last'", lambda: [x for x in ["last"] if hasattr(SLOTTED, x)],
+                 id="slot"),
 ]  # fmt: skip
 
 
@@ -150,5 +202,6 @@ def test_what_is_kept_is_named_and_what_is_read_is_not() -> None:
     with pytest.raises(CannotConvert, match="Plain's attribute 'count'"):
         fusetune.from_torch(Plain())(torch.randn(5))
     assert fusetune.from_torch(Counting())(torch.randn(5)).ops
+    assert fusetune.from_torch(lambda x: x * SLOTTED.scale + len(KIND.seen))(torch.randn(5)).ops
     table: dict[str, Any] = {"scale": 3.0, "held": [torch.ones(5)]}
     assert fusetune.from_torch(lambda x: x * table["scale"] + table["held"][0])(torch.randn(5)).ops

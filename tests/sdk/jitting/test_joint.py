@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch.utils import _pytree as pytree
 
 import fusetune
@@ -53,13 +53,13 @@ def test_what_is_saved(function: Callable[..., Any], expected: int) -> None:
 
 
 def test_nothing_is_saved_where_that_moves_clearly_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    function = CASES[2].values[0]
-    assert saved_beside(made(function)) == 2 * ROW  # type: ignore[arg-type]
+    function: Any = CASES[2].values[0]
+    assert saved_beside(made(function)) == 2 * ROW
     monkeypatch.setattr(joints, "CLEARLY_LESS", 1.0)
-    assert saved_beside(made(function)) == 0  # type: ignore[arg-type]
+    assert saved_beside(made(function)) == 0
     monkeypatch.setattr(joints, "CLEARLY_LESS", 100.0)
-    decided = CASES[5].values[0]
-    assert saved_beside(made(decided)) == WHOLE_BOOLS  # type: ignore[arg-type]
+    decided: Any = CASES[5].values[0]
+    assert saved_beside(made(decided)) == WHOLE_BOOLS
 
 
 def test_what_has_no_gradient_needs_none() -> None:

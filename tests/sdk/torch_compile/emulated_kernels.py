@@ -107,7 +107,9 @@ def generated(fusion: Fusion, points: int = POINTS) -> Generated:
         drafts += [draft(subject, candidate, predict) for candidate in plan.sample(8 * points, seed=1)]
     found: Sequence[Draft] = [one for one in drafts if isinstance(one, Draft)]
     assert found, f"{fusion.fingerprint}: no point has a kernel: {drafts}"
-    return min(found, key=lambda one: one.predicted_us if one.predicted_us else math.inf).generated
+    best = min(found, key=lambda one: one.predicted_us if one.predicted_us else math.inf).generated
+    assert isinstance(best, Generated)
+    return best
 
 
 def kernel_of(fusion: Any, binding: Binding, pool: CompilePool) -> Kernel:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
@@ -90,7 +90,7 @@ def without_dimensions() -> Stranger:
 def channels_last() -> Stranger:
     model = nn.Sequential(
         nn.Conv2d(4, 8, 3, padding=1), nn.BatchNorm2d(8), nn.SiLU(), nn.Conv2d(8, 8, 1), nn.GroupNorm(2, 8)
-    ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    ).to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's overloads leave it out
     return Stranger(model, (rand(2, 4, 9, 9).to(memory_format=torch.channels_last),), model)
 
 

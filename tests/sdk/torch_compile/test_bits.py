@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch import fx
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint
@@ -185,7 +185,7 @@ def marked(function: Callable[..., Any], *, dtype: torch.dtype = torch.float32) 
 
     given = [t.to(dtype) for t in (X, W, ON_THE_EDGE)]
     graph = make_fx(joint)(*given, torch.ones_like(function(*given))).graph
-    keep_decisions(graph, _results(graph)[1:])
+    keep_decisions(_results(graph)[1:])
     policy = CheckpointPolicy.MUST_SAVE
     return [name_of(node) for node in graph.nodes if node.meta.get("recompute") == policy]
 
@@ -220,5 +220,5 @@ def test_what_a_checkpoint_makes_again_is_told_to_both_graphs() -> None:
     graph = make_fx(lambda x, w, c: [torch.where((x * w + c).exp() > 1, x, 0.0)])(X, W, ON_THE_EDGE).graph
     for node in graph.nodes:
         node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE
-    keep_decisions(graph, _results(graph))
+    keep_decisions(_results(graph))
     assert [name_of(node) for node in graph.nodes if SAME_BITS in node.meta] == ["add", "exp"]

@@ -22,7 +22,7 @@ TOLERANCE = 2.0**-6
 def held_against_eager(call: RegionCall, kernel: Any, args: list[Any], wrong: list[str]) -> Any:
     """The kernel's results, held against those of eager on the same tensors."""
     again = [x.clone() if n in call._written else x for n, x in enumerate(args)]
-    found, expected = call.launch_(kernel, args), call.eager(list(again))  # type: ignore[attr-defined]
+    found, expected = call.launch_(kernel, args), call.eager(list(again))  # type: ignore[attr-defined]  # below, for this test
     for n, (x, y) in enumerate(zip(found, expected, strict=True)):
         largest = float(y.double().abs().max()) if y.numel() else 0.0
         error = float((x.double() - y.double()).abs().max()) if y.numel() else 0.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +106,7 @@ def test_two_processes(engine: str, tmp_path: Path) -> None:
     ask = (
         "import sys; from tests.sdk.torch_compile.test_ranks import one_rank; one_rank(int(sys.argv[1]), *sys.argv[2:])"
     )
-    start: Callable[[int], Any] = lambda n: subprocess.Popen(  # noqa: E731
-        [sys.executable, "-c", ask, str(n), str(tmp_path), engine], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
-    ranks = [start(n) for n in range(2)]
+    commands = [[sys.executable, "-c", ask, str(n), str(tmp_path), engine] for n in range(2)]
+    ranks = [subprocess.Popen(one, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for one in commands]
     told = [rank.communicate(timeout=300)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(told)[-4000:]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
+import torch.nn.functional as F
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch.library import opcheck
@@ -65,7 +65,7 @@ class Cubed(torch.autograd.Function):
 
 
 def custom(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-    return Cubed.apply(x) * w  # type: ignore[no-untyped-call, no-any-return]
+    return Cubed.apply(x) * w  # type: ignore[no-untyped-call, no-any-return]  # torch types no autograd.Function
 
 
 def registered(function: Callable[..., Any]) -> tuple[Any, ReferenceSource]:

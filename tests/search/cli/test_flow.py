@@ -31,6 +31,8 @@ from search.tuning.candidates.candidate import Candidate
 from search.tuning.failing import Failure
 from search.tuning.prepared import prepared_before
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 FUSION = {
     "format": "fusetune.fusion/1",
     "inputs": [{"name": "x", "shape": ["M", 256], "dtype": "f32"}],

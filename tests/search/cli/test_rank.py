@@ -21,6 +21,8 @@ from tests.search.cli.test_flow import FUSION
 from tests.search.cost.test_ranker import RANKER
 from tests.search.tuning.fitted import several
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 Run = Callable[..., Any]
 
 

@@ -17,6 +17,8 @@ from search.measure.fake import FACTS, FakeDevice
 from search.tuning.attached import Attached, Detached, card_of
 from tests.search.cli.test_flow import FUSION, find_fake, find_nothing
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 Watch = Callable[..., Any]
 
 

@@ -1,10 +1,11 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.arch import card_named, cards
+from compiler.arch import Card, card_named, cards
 from search.cost.features import KernelFeatures
 from search.cost.memory import CROWDED_BYTES, bandwidth_us, latency_us
 from search.cost.model import Prediction, in_a_row, predict
@@ -143,8 +144,8 @@ def test_the_rate_follows_the_mix_of_reads_and_writes(reads: float, writes: floa
         pytest.param({"blocks": 66, "blocks_per_sm": 1}, "tail", 0.0, id="half-a-wave-has-no-tail"),
     ],
 )
-def test_terms(change: dict[str, float], term: str, us: float) -> None:
-    features = replace(copy(537e6), **change)  # type: ignore[arg-type]
+def test_terms(change: dict[str, Any], term: str, us: float) -> None:
+    features = replace(copy(537e6), **change)
     assert predict(H200, features).terms[term] == pytest.approx(us)
 
 
@@ -232,7 +233,8 @@ def test_a_ring_asks_while_its_threads_work() -> None:
 )
 def test_hints_cost_what_blocks_come_after(hint: str, blocks_per_sm: int, slower: float) -> None:
     features = replace(copy(64 * 8 * KIB * 132 * 2), blocks=64 * 132, blocks_per_sm=blocks_per_sm)
-    past = replace(features, **{hint: 1.0})  # type: ignore[arg-type]  # names come with the case
+    named: dict[str, Any] = {hint: 1.0}
+    past = replace(features, **named)
     assert bandwidth_us(H200, past) / bandwidth_us(H200, features) - 1 == pytest.approx(slower, rel=0.02)
 
 
@@ -247,9 +249,9 @@ def test_hints_cost_what_blocks_come_after(hint: str, blocks_per_sm: int, slower
     ],
 )
 def test_more_in_flight_than_needed_is_slower_where_blocks_write(
-    in_flight_kib: int, change: dict[str, float], slower: float
+    in_flight_kib: int, change: dict[str, Any], slower: float
 ) -> None:
-    enough = replace(copy(537e6), **change)  # type: ignore[arg-type]  # names come with the case
+    enough = replace(copy(537e6), **change)
     crowded = replace(enough, bytes_in_flight_per_sm=in_flight_kib * KIB)
     assert bandwidth_us(H200, crowded) / bandwidth_us(H200, enough) - 1 == pytest.approx(slower)
 
@@ -278,8 +280,8 @@ def test_what_the_blocks_at_work_read_again_must_fit_l2() -> None:
         pytest.param({"write_run_cost": 2.2}, 1.6, id="writes"),
     ],
 )
-def test_short_runs_cost_time_per_byte(costs: dict[str, float], slowdown: float) -> None:
-    features = replace(copy(537e6), **costs)  # type: ignore[arg-type]  # names come with the case
+def test_short_runs_cost_time_per_byte(costs: dict[str, Any], slowdown: float) -> None:
+    features = replace(copy(537e6), **costs)
     assert bandwidth_us(H200, features) / bandwidth_us(H200, copy(537e6)) == pytest.approx(slowdown, rel=0.06)
 
 
@@ -320,9 +322,9 @@ kernels = st.builds(
 
 @given(st.sampled_from(cards()), kernels, st.sampled_from(GROWING + SHRINKING), st.integers(2, 50))
 @settings(derandomize=True, max_examples=400, deadline=None)
-def test_more_work_is_never_faster(card: object, features: KernelFeatures, name: str, times: int) -> None:
+def test_more_work_is_never_faster(card: Card, features: KernelFeatures, name: str, times: int) -> None:
     more = replace(features, **{name: getattr(features, name) * times})
-    before, after = predict(card, features).total_us, predict(card, more).total_us  # type: ignore[arg-type]
+    before, after = predict(card, features).total_us, predict(card, more).total_us
     slack = 1 + 1e-9
     if name in GROWING:
         assert after * slack >= before
@@ -347,10 +349,10 @@ def test_every_term_is_printed() -> None:
         {"blocks_per_sm": 0},
     ],
 )
-def test_impossible_features_are_refused(change: dict[str, float]) -> None:
+def test_impossible_features_are_refused(change: dict[str, Any]) -> None:
     (name,) = change
     with pytest.raises(ValueError, match=f"^{name}: found"):
-        replace(copy(1e6), **change)  # type: ignore[arg-type]
+        replace(copy(1e6), **change)
 
 
 def test_launches_in_a_row_add_up_by_term() -> None:

@@ -69,7 +69,7 @@ class BrokenEager(FakeBackend):
             case "poisons":
                 raise ContextPoisoned("out of memory in a capture")
             case "says something unpicklable":
-                return Baseline(name, lambda: None)  # type: ignore[arg-type]
+                return Baseline(name, lambda: None)  # type: ignore[arg-type]  # what cannot be pickled
         return Baseline(name, None, "the form is wrong")
 
 

@@ -18,6 +18,8 @@ from search.measure.fake import FACTS, FakeDevice
 from search.tuning.trial import TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 
 def device(why: str) -> ChildDevice:
     return ChildDevice("broken", "tests.search.measure.broken_children:serve_broken", why)

@@ -117,7 +117,7 @@ def test_a_kernel_that_lacks_memory_gets_that_of_the_sets() -> None:
         return MeasureResult(TrialState.MEASURED, "")
 
     made._measure = measure  # type: ignore[method-assign, assignment]  # what a kernel needs is not at hand
-    assert made.measure(None, Effort.SCREEN).state is TrialState.MEASURED  # type: ignore[arg-type]
+    assert made.measure(None, Effort.SCREEN).state is TrialState.MEASURED  # type: ignore[arg-type]  # no kernel is launched
     assert asked == [1, 0]
 
 

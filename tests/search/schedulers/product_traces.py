@@ -105,10 +105,12 @@ class _TensorMemory:
         the threads that load them."""
         tv, at = step.tv, len(step.types) - 3
         warp = 16 if tv in self.halves else 32
-        cut = [steps.Split(tv, *one) for one in ((at + 1, 8), (at + 2, 2), (at, warp), (at + 1, 16), (at + 2, 8))]
+        cut: list[steps.Step] = [
+            steps.Split(tv, *one) for one in ((at + 1, 8), (at + 2, 2), (at, warp), (at + 1, 16), (at + 2, 8))
+        ]
         # warp, halves, half, line | 8 columns, pair, side | k
         moves = tuple((at + old, at + new) for new, old in enumerate((1, 0, 3, 5, 2, 4, 6, 7)))
-        threads = [steps.Reorder(tv, moves), steps.Merge(tv, at + 1), steps.Merge(tv, at + 1)]
+        threads: list[steps.Step] = [steps.Reorder(tv, moves), steps.Merge(tv, at + 1), steps.Merge(tv, at + 1)]
         types = (*step.types[:at], P.UNROLL, P.TIDX, P.UNROLL, P.UNROLL, P.UNROLL, P.SERIAL)
         return [*cut, *threads, replace(step, types=types)]
 

@@ -121,7 +121,7 @@ GUARDED = {"words_start_at_aligned_addresses", "tensor_map_address_is_aligned", 
 
 def test_what_is_lowered_is_legal_by_the_model() -> None:
     """But for what the lowering does beyond the model, of which each occurs."""
-    assert beyond_the_model(3, seed=6) == BEYOND.keys(), "an exception that no longer occurs: remove it"
+    assert beyond_the_model(3, seed=10) == BEYOND.keys(), "an exception that no longer occurs: remove it"
 
 
 @pytest.mark.long

@@ -70,7 +70,7 @@ def test_a_condition_reads_as_it_computes(condition: Callable[..., Any], text: s
 def test_what_looks_at_values_is_none_and_says_why(condition: Callable[..., Any], says: str) -> None:
     rule = Constraint("a_rule", ("threads",), condition, "because")
     with pytest.raises(NotAnExpression, match=f"a_rule: .*({says})"):
-        rule.condition  # noqa: B018
+        rule.condition  # noqa: B018 (a property that raises)
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, unique=True), st.lists(st.integers(0, 9), min_size=1, unique=True))

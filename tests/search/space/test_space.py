@@ -106,6 +106,34 @@ def test_nearest_legal_is_the_nearest_unseen_one(space: Space, random: Random) -
 
 
 @LAW
+@given(spaces(), st.randoms(use_true_random=False))
+def test_a_step_around_a_point_is_as_legal_as_the_point_that_it_leads_to(space: Space, random: Random) -> None:
+    here = random.choice(every_point(space))
+    is_legal = space.around(here)
+    for knob in space.knobs:
+        for value in knob.values:
+            assert is_legal(knob, value) == space.is_legal({**here, knob.name: value})
+
+
+@pytest.mark.parametrize("free", [0, 1, 3, 400])
+def test_nearest_legal_of_joined_points_is_that_of_blocks(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    """A space whose legal points are at hand as rows, with all but so many of them taken."""
+    knobs = tuple(Knob(f"k{i}", tuple(range(8))) for i in range(7))
+    ties = tuple(Constraint(f"c{i}", (f"k{i}", f"k{i + 1}"), lambda a, b: (a + b) % 3 == 0, "tied") for i in range(6))
+    by_rows, random = Space("joined", knobs, ties), Random(1)
+    monkeypatch.setattr("search.space.space._MOST_POSITIONS", 0)
+    by_blocks = Space("joined", knobs, ties)
+    assert by_blocks._joined_rows is None
+    monkeypatch.undo()
+    assert by_rows._joined_rows is not None
+    legal = by_rows.legal_indices().tolist()
+    for _ in range(5):
+        taken = set(legal) - set(random.sample(legal, free))
+        origin = by_rows.unravel(random.randrange(by_rows.points))
+        assert by_rows.nearest_legal(origin, taken) == by_blocks.nearest_legal(origin, taken)
+
+
+@LAW
 @given(spaces(), st.integers(0, 40))
 def test_a_sample_is_distinct_legal_and_as_large_as_asked(space: Space, n: int) -> None:
     flat = [space.ravel(point) for point in space.sample(n, seed=3)]

@@ -28,6 +28,8 @@ class Later:
         self.asked.append(Future())
         return self.asked[-1]
 
+    finish = submit
+
 
 def compiled(log: str = "") -> Any:
     return SimpleNamespace(seconds=0.25, cpu_seconds=0.2, log=log)

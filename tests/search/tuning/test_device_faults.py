@@ -22,6 +22,8 @@ from search.tuning.tuner import SearchSettings, Tuner
 from tests.search.measure.kernels import add_fusion, artifact_of
 from tests.search.tuning.test_tuner import KEY, Compiler, Drafter, Scripted
 
+pytestmark = pytest.mark.usefixtures("forked")
+
 FAULTS = {
     "fake:hang": (TrialState.TIMED_OUT, "gave no answer"),
     "fake:crash": (TrialState.CRASHED, "SIGSEGV"),
@@ -72,7 +74,7 @@ def test_each_fault_costs_its_candidate(tmp_path: Path, lives: int) -> None:
             sampler = RandomSampler(scheduler.spaces, seed=0)
             settings = SearchSettings(queue_depth=6)
             outcome = Tuner(builder, first, sampler, journal, Budget(), settings, joining=joining).run()
-    ends = {scripts[trial.candidate.knobs["n"]].rpartition(" ")[0]: trial for trial in outcome.trials}  # type: ignore[index]
+    ends = {scripts[trial.candidate.knobs["n"]].rpartition(" ")[0]: trial for trial in outcome.trials}  # type: ignore[index]  # a knob of numbers
     lost = [trial for trial in outcome.trials if "was lost" in trial.reason]
     assert len(lost) <= 1
     for fault, (state, reason) in FAULTS.items():

@@ -6,22 +6,27 @@ import dataclasses
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from compiler.arch import card_or_default
 from compiler.errors import Unsupported, Violation
-from search.cost.predicting import predictor
+from compiler.nvrtc import Compiled, KernelResources
+from search.cost.predicting import predictor, refiner
 from search.measure import early
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.candidates.draft import Draft, Drafting, DraftSubject, foreseen_here
+from search.tuning.candidates.draft import Draft, Drafting, DraftSubject, LeftBehind, foreseen_here
 from search.tuning.candidates.drafting import DraftPool, Drafts
+from search.tuning.candidates.finishing import BuiltElsewhere, finished
 from search.tuning.candidates.plan import Plan
 from search.tuning.failing import Failure
 from search.tuning.hands import drafters
 from search.tuning.trial import TrialState
 from tests.search.launches.made import softmax
+
+pytestmark = pytest.mark.usefixtures("forked")
 
 CARD = card_or_default(None)
 PLAN = Plan.of(softmax(), CARD)
@@ -68,7 +73,7 @@ def test_drafts_and_times_are_those_of_this_process(drafts: Drafts) -> None:
         drafted = drafts.submit(candidate).result()
         assert isinstance(drafted, Draft)
         made = SUBJECT.generated(candidate)
-        assert (drafted.generated.source, drafted.generated.launches) == (made.source, made.launches)
+        assert drafted.generated.source == made.source
         assert drafted.predicted_us == sum(predict(launch).total_us for launch in made.launches)
         assert drafted.seconds > 0.0
     expected = list(foreseen_here(SUBJECT, predict)(SAMPLE))
@@ -81,8 +86,55 @@ def test_a_draft_of_what_was_ranked_is_that_of_a_candidate_alone(drafts: Drafts)
         drafted = drafts.submit(candidate).result()
         assert isinstance(drafted, Draft)
         alone = SUBJECT.generated(candidate)
-        assert (drafted.generated.source, drafted.generated.launches) == (alone.source, alone.launches)
+        assert drafted.generated.source == alone.source
         assert drafted.predicted_us == sum(times[candidate] or [])
+
+
+def test_what_comes_of_a_draft_is_that_of_its_kernel_here(drafts: Drafts) -> None:
+    """Of a draft whose kernel stays in a child, of one that the child has forgotten, and after a child has died."""
+    refine = refiner(CARD)
+    for n, candidate in enumerate(SAMPLE[:3]):
+        drafted = drafts.submit(candidate).result()
+        assert isinstance(drafted, Draft)
+        assert isinstance(drafted.generated, LeftBehind) == bool(drafts._pool.children)
+        alone, child = SUBJECT.generated(candidate), drafts._drafted_by.get(candidate)
+        if n == 1:
+            drafts._drafted_by.clear()
+        elif n == 2 and child is not None and child._process is not None:
+            child._process.kill()
+        expected, built = finished(alone, COMPILED, refine), drafts.finish(candidate, COMPILED).result()
+        assert isinstance(expected, BuiltElsewhere)
+        assert built == expected
+        assert expected.predicted_us is not None
+
+
+def test_kernels_that_are_left_behind_are_as_many_as_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("search.tuning.candidates.draft._MOST_LEFT", 1)
+    drafting = Drafting(SUBJECT, predictor(CARD))
+    for candidate in SAMPLE[:2]:
+        drafting.left_behind(candidate)
+    assert list(drafting._left) == [SAMPLE[1]]
+    assert drafting.finished(SAMPLE[0], COMPILED) == finished(SUBJECT.generated(SAMPLE[0]), COMPILED, None)
+
+
+def test_products_that_wait_for_one_another_are_a_failure() -> None:
+    drafting = Drafting(SUBJECT, predictor(CARD))
+    failure = drafting.finished(SAMPLE[0], replace(COMPILED, log="Potential Performance Loss (C7510) in 'kernel'"))
+    assert isinstance(failure, Failure)
+    assert "C7510" in failure.reason
+
+
+COMPILED = Compiled(
+    entry="kernel",
+    arch="sm_90a",
+    cubin=b"code",
+    ptx="",
+    log="",
+    resources=KernelResources(40, 0, 0, 0, 0, 1),
+    code_hash="c" * 64,
+    nvrtc_version="13.0",
+    seconds=0.1,
+)
 
 
 def test_rules_are_asked_of_what_was_ranked_when_it_is_drafted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +218,9 @@ def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, gpus: int,
     assert drafters(compilers, gpus) == expected
 
 
+THREADS = "OPENBLAS_NUM_THREADS"
+
+
 @pytest.mark.parametrize(
     ("words", "gpus"),
     [
@@ -179,6 +234,14 @@ def test_a_machine_of_few_cores_drafts_in_one_process(compilers: int, gpus: int,
 )
 def test_how_many_gpus_are_begun_before_the_command_is_understood(words: list[str], gpus: int) -> None:
     assert early.gpus_of(words) == gpus
+
+
+@pytest.mark.parametrize("asked", [pytest.param({}, id="not-said"), pytest.param({THREADS: "4"}, id="by-the-user")])
+def test_what_is_begun_early_has_few_threads_unless_the_user_asks(asked: dict[str, str]) -> None:
+    environment = dict(asked)
+    with early.one_thread_each(environment):
+        assert environment == {THREADS: "1", **asked}
+    assert environment == asked
 
 
 def test_a_pool_takes_the_children_that_were_begun_before() -> None:

@@ -13,8 +13,9 @@ import pytest
 
 from search.measure.device import DeviceLost, Effort, MeasureResult, NeverBegun
 from search.tuning.budget import Budget
-from search.tuning.build import Build, Builder, BuiltElsewhere
+from search.tuning.build import Build, Builder
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.elsewhere import HostLost, SharedBuilds
 from search.tuning.failing import Failure
 from search.tuning.journal import Journal

@@ -76,6 +76,7 @@ def check(scheduler: str, count: int, seed: int) -> None:
     for one in reversed(candidates):  # in another order: another was before each
         draft, alone = drafted[one], subject.generated(one)
         assert isinstance(draft, Draft), f"{one}: {draft}"
+        assert isinstance(draft.generated, Generated)
         assert facts_of(draft.generated) == facts_of(alone), str(one)
         assert ranked[one] == [predict(launch).total_us for launch in alone.launches], str(one)
         assert draft.generated.source == alone.source, str(one)

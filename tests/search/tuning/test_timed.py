@@ -63,6 +63,14 @@ def test_a_table_is_read(tmp_path: Path, is_packed: bool) -> None:
     assert found.trials == [TimedTrial(CANDIDATE, 10.0, {"bandwidth": 8.0}, 12.0, 12.5)]
 
 
+def test_knobs_of_a_table_have_the_names_of_today(tmp_path: Path) -> None:
+    document = table()
+    document["results"][0]["configuration"]["registers"] = 40
+    path = tmp_path / "x.t4.json"
+    path.write_text(json.dumps(document))
+    assert read_timed(path).trials[0].candidate.knobs == {**CANDIDATE.knobs, "resident": 1536}
+
+
 def test_invented_times_are_told_apart(tmp_path: Path) -> None:
     path = tmp_path / "x.t4.json"
     path.write_text(json.dumps(table(evidence="invented")))

@@ -114,6 +114,9 @@ class Drafter:
     def __init__(self, scheduler: Scripted) -> None:
         self.scheduler = scheduler
 
+    def finish(self, candidate: Candidate, compiled: Any) -> Future[Any]:
+        raise AssertionError(f"{candidate} has left nothing behind")
+
     def submit(self, candidate: Candidate) -> Future[Any]:
         future: Future[Any] = Future()
         try:
@@ -457,8 +460,8 @@ def test_the_interval_of_a_median(samples: tuple[float, ...], interval: tuple[fl
 
 def test_ties_are_those_whose_intervals_meet_the_best() -> None:
     def leader(*samples: float) -> Leader:
-        trial = Trial(0, None, TrialState.MEASURED, samples_us=samples)  # type: ignore[arg-type]
-        return Leader(trial, None)  # type: ignore[arg-type]
+        trial = Trial(0, None, TrialState.MEASURED, samples_us=samples)  # type: ignore[arg-type]  # no candidate is asked
+        return Leader(trial, None)  # type: ignore[arg-type]  # no kernel is asked
 
     slow, near, best = leader(5, 6, 7), leader(2.5, 3, 4), leader(1, 2, 3)
     assert tied([slow, near, best]) == [best, near]

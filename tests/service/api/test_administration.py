@@ -82,7 +82,7 @@ def test_what_is_deleted_is_answered_no_more(sites: list[World]) -> None:
         assert [one.action for one in client.audit(subject=row.fingerprint)] == ["fusion.deleted"]
         for nothing in ("", None):
             with pytest.raises(errors.InvalidRequest, match="the id of a kernel"):
-                client.delete_kernel(nothing)  # type: ignore[arg-type]
+                client.delete_kernel(nothing)  # type: ignore[arg-type]  # what is refused
         with pytest.raises(errors.InvalidFusion):
             client.delete_fusion("{}")
 

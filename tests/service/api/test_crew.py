@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,6 +19,7 @@ import pytest
 
 from service import crew
 from service.db.engine import Database
+from tests.nursery import Forked, Nursery
 from tests.service.api.test_serve import is_running, serving, wait_for
 from tests.service.api.world import REQUEST, store_kernel, world
 from tests.service.databases import KINDS, created, new_file
@@ -62,7 +64,7 @@ def connected(parent: int, url: str) -> Iterator[list[httpx2.Client]]:
 
 @pytest.mark.parametrize("kind", [KINDS[0], pytest.param(KINDS[1], marks=pytest.mark.long)])
 def test_what_is_published_is_what_every_process_answers(
-    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+    tmp_path: Path, nursery: Nursery, kind: str, request: pytest.FixtureRequest
 ) -> None:
     with ExitStack() as stack:
         url = new_file(tmp_path)
@@ -72,7 +74,7 @@ def test_what_is_published_is_what_every_process_answers(
         db = stack.enter_context(Database(url))
         row = store_kernel(db)
         options = ("--workers", str(WORKERS), "--database-url", url)
-        process, address = stack.enter_context(serving(tmp_path, *options))
+        process, address = stack.enter_context(serving(nursery, tmp_path, *options))
         clients = stack.enter_context(connected(process.pid, address))
         key = {"fingerprint": row.fingerprint, "binding": row.binding, "card": "H200"}
         for round in range(10):
@@ -90,7 +92,20 @@ def test_what_is_published_is_what_every_process_answers(
         wait_for(lambda: not any(map(is_running, every)))  # nobody is left behind
 
 
-def test_until_the_first_process_answers_it_is_said_that_they_start(tmp_path: Path) -> None:
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """A service of several processes, what it said of its health while it started, and its folder."""
+
+    process: Forked
+    url: str
+    seen: list[tuple[str, str]]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def crew_of_two(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
+    """The last test that uses it ends it."""
+    folder = tmp_path_factory.mktemp("crew")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     seen: list[tuple[str, str]] = []
@@ -104,13 +119,18 @@ def test_until_the_first_process_answers_it_is_said_that_they_start(tmp_path: Pa
     looking = threading.Thread(target=look)
     looking.start()
     try:
-        with serving(tmp_path, "--port", str(port), "--workers", str(WORKERS)):
+        with serving(nursery, folder, "--port", str(port), "--workers", str(WORKERS)) as (process, url):
             looking.join(60)
+            yield Crew(process, url, [*seen], folder)
     finally:
         seen.append(("ok", ""))  # whatever has happened, nobody looks any longer
         looking.join(60)
-    assert ("starting", "the processes that answer") in seen
-    assert {status for status, _ in seen} == {"starting", "ok"}
+
+
+def test_until_the_first_process_answers_it_is_said_that_they_start(crew_of_two: Crew) -> None:
+    assert ("starting", "the processes that answer") in crew_of_two.seen
+    assert {status for status, _ in crew_of_two.seen} == {"starting", "ok"}
+    assert crew_of_two.seen[-1][0] == "ok"
 
 
 def test_who_outlives_the_one_that_started_it_still_answers(tmp_path: Path) -> None:
@@ -131,19 +151,28 @@ def metrics(client: httpx2.Client) -> str:
     return client.get("/metrics").text
 
 
-def test_a_process_that_dies_is_replaced_and_counted_on_while_the_others_answer(tmp_path: Path) -> None:
-    with serving(tmp_path, "--workers", str(WORKERS)) as (process, url):
-        first, second = processes(process.pid)
-        with connected(process.pid, url) as clients:
-            os.kill(first, signal.SIGKILL)
-            assert clients[1].get("/healthz").status_code == 200
-            wait_for(lambda: len(set(processes(process.pid)) - {first}) == WORKERS)
-            with httpx2.Client(base_url=url, timeout=60) as client, only(first, [second]):
-                assert client.get("/healthz").status_code == 200  # the new one: nobody else runs
-                assert re.search(r'route="/healthz",status="200"\} 4\.0', metrics(client)), metrics(client)
-        every = processes(process.pid)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-        assert not any(map(is_running, every))
-    assert re.search(r"answering process \d ended, it is started again", (tmp_path / "stderr").read_text())
-    assert "Traceback" not in (tmp_path / "stderr").read_text()
+def test_a_process_that_dies_is_replaced_and_counted_on_while_the_others_answer(crew_of_two: Crew) -> None:
+    process, url = crew_of_two.process, crew_of_two.url
+    first, second = processes(process.pid)
+    with connected(process.pid, url) as clients:
+        before = asked_for_health(clients[0])
+        os.kill(first, signal.SIGKILL)
+        assert clients[1].get("/healthz").status_code == 200
+        wait_for(lambda: len(set(processes(process.pid)) - {first}) == WORKERS)
+        with httpx2.Client(base_url=url, timeout=60) as client, only(first, [second]):
+            assert client.get("/healthz").status_code == 200  # the new one: nobody else runs
+            assert asked_for_health(client) == before + 2
+    every = processes(process.pid)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 0
+    assert not any(map(is_running, every))
+    said = (crew_of_two.folder / "stderr").read_text()
+    assert re.search(r"answering process \d ended, it is started again", said)
+    assert "Traceback" not in said
+
+
+def asked_for_health(client: httpx2.Client) -> float:
+    """How often all processes have answered that since the start."""
+    found = re.search(r'route="/healthz",status="200"\} (\S+)', said := metrics(client))
+    assert found, said
+    return float(found[1])

@@ -84,6 +84,18 @@ def test_a_search_is_told_as_it_was_where_it_was_made(sites: list[World]) -> Non
     assert looked_up(other, row)["tuning"] == tuning
 
 
+def test_points_of_before_come_under_the_names_of_today(sites: list[World]) -> None:
+    one, other = sites
+    tuning, row = searched(one)
+    with one.db.write() as session:
+        session.get_one(TrialRow, (tuning, 0)).point = {"registers": 40}
+        session.get_one(KernelRow, row.id).point = {"registers": 64}
+    send(other, packed(one))
+    with other.db.read() as session:
+        assert session.get_one(TrialRow, (tuning, 0)).point == {"resident": 1536}
+        assert session.get_one(KernelRow, row.id).point == {"resident": 1024}
+
+
 def test_without_history_no_search_comes(sites: list[World]) -> None:
     one, other = sites
     tuning, row = searched(one)

@@ -20,10 +20,11 @@ from typer.testing import CliRunner
 
 from service.cli import serve as module
 from service.supervisor import Supervisor
+from tests.nursery import Forked, Nursery
 from tests.service.api.world import REQUEST
 
 ROOT = Path(__file__).parents[3]
-COMMAND = [sys.executable, "-c", "import typer; from service.cli.serve import serve; typer.run(serve)"]
+COMMAND = "import typer; from service.cli.serve import serve; typer.run(serve)"
 
 
 def refusal(monkeypatch: pytest.MonkeyPatch, *options: str) -> str:
@@ -108,30 +109,26 @@ def test_keys_to_trust_that_are_none(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 
 @contextmanager
-def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(nursery: Nursery, folder: Path, *options: str) -> Iterator[tuple[Forked, str]]:
     """A service in a process of its own, and its address."""
     environment = {**os.environ, "PYTHONPATH": ".:sdk"}
-    arguments = [*COMMAND, "--port", "0", "--data-dir", str(folder), *options]
-    with (folder / "stderr").open("w") as errors:
-        process = subprocess.Popen(
-            arguments, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
-        )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://\S+", line)
-        assert found, (folder / "stderr").read_text()
-        yield process, found.group()
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+    arguments = ["--port", "0", "--data-dir", str(folder), *options]
+    heard, said = os.pipe()
+    with open(heard) as told:
+        with (folder / "stderr").open("w") as errors, open(said, "w"):
+            process = nursery.process(COMMAND, arguments, environment, ROOT, {1: said, 2: errors.fileno()})
+        try:
+            found = re.search(r"http://\S+", told.readline())
+            assert found, (folder / "stderr").read_text()
+            yield process, found.group()
+        finally:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["sigterm", "ctrl-c"])
-def test_it_stops_soon_with_a_watcher_at_hand(tmp_path: Path, number: signal.Signals) -> None:
-    with serving(tmp_path) as (process, url), httpx2.Client(base_url=url, timeout=20) as client:
+def test_it_stops_soon_with_a_watcher_at_hand(nursery: Nursery, tmp_path: Path, number: signal.Signals) -> None:
+    with serving(nursery, tmp_path) as (process, url), httpx2.Client(base_url=url, timeout=20) as client:
         assert client.get("/readyz").json()["status"] == "ok"
         id = client.post("/v1/tunings", json=REQUEST).json()["id"]
         with client.stream("GET", f"/v1/tunings/{id}/events") as stream:
@@ -145,8 +142,8 @@ def test_it_stops_soon_with_a_watcher_at_hand(tmp_path: Path, number: signal.Sig
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
-def test_what_is_no_http_is_answered_by_the_service_itself(tmp_path: Path) -> None:
-    with serving(tmp_path) as (_, url):
+def test_what_is_no_http_is_answered_by_the_service_itself(nursery: Nursery, tmp_path: Path) -> None:
+    with serving(nursery, tmp_path) as (_, url):
         host, _, port = url.removeprefix("http://").rpartition(":")
         with socket.create_connection((host, int(port)), timeout=20) as connection:
             connection.sendall(b"BREW /pot HTTP/1.1\r\n\r\n")

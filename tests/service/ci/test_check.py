@@ -203,6 +203,17 @@ def test_a_field_that_does_not_follow_from_the_rest_is_named(
     assert check_built(subject, entry.model_copy(update={"generator": "fusetune 0.0"}), built).status == Status.REBUILT
 
 
+def test_a_point_under_a_name_of_before_is_the_same_point(
+    lock: CiLock, subjects: dict[str, LockSubject], kernels: dict[str, tuple[Any, KernelArtifact]]
+) -> None:
+    entry, built = lock.fusions["add"], kernels["add"][1]
+    assert entry.candidate.point["store"] == "vector"
+    of_before = entry.candidate.model_copy(update={"point": {**entry.candidate.point, "store": "register"}})
+    before = entry.model_copy(update={"candidate": of_before})
+    verdicts = [check_built(subjects["add"], one, built) for one in (before, entry)]
+    assert [(one.status, one.details) for one in verdicts] == [(verdicts[1].status, verdicts[1].details)] * 2
+
+
 @pytest.mark.parametrize(
     ("answers", "status", "told"),
     [

@@ -285,7 +285,7 @@ class Closing:
 def attached(device: Closing) -> Attached:
     facts = CardFacts("H200", (9, 0), 132, 1980, 3201, 141 * 2**30, 60 * 2**20, 600, "580.65")
     card = replace(CARD, power_w=600)
-    return Attached(device, facts, card, ("H200: power_w is 600, cards.json says 700.",))  # type: ignore[arg-type]
+    return Attached(device, facts, card, ("H200: power_w is 600, cards.json says 700.",))  # type: ignore[arg-type]  # it is only closed
 
 
 def test_cards_without_a_gpu_and_without_a_database(run: Run, url: str) -> None:

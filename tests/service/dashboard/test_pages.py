@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy.schema import DropTable
 from starlette.testclient import TestClient
 
 from compiler.arch import card_named
@@ -18,7 +17,7 @@ from search.tuning.candidates.plan import Plan
 from service.dashboard.filters import NOTHING
 from service.db import cards, signatures
 from service.db.engine import Database
-from service.db.models import Base, KernelRow, WorkerRow
+from service.db.models import KernelRow, WorkerRow
 from service.db.types import now
 from tests.service.dashboard.conftest import Show
 from tests.service.dashboard.html_page import HtmlPage
@@ -466,50 +465,3 @@ def test_a_card_that_no_worker_serves(database: Database, client: TestClient, at
         card = cards.put(session, card_named("B300"), "580" if attached else None, attached=attached)
     panel = next(s for s in HtmlPage(client.get("/cards").text).all("section") if card.id in str(s.attrs))
     assert panel.all("p", class_="note")[-1].text == said
-
-
-@pytest.mark.parametrize(
-    ("path", "status"),
-    [
-        ("/fusions/" + "0" * 64, 404),
-        ("/fusions/short", 404),
-        ("/kernels/" + "0" * 32, 404),
-        ("/kernels/%00", 404),
-        ("/tunings/" + "f" * 32, 404),
-        ("/tunings/" + "f" * 33, 404),
-        ("/tunings/" + "f" * 32 + "/live", 404),
-        ("/tunings/" + "f" * 32 + "/chart.json", 404),
-        ("/kernels/" + "f" * 32 + "/samples.json", 404),
-        ("/static/nothing.js", 404),
-        ("/tunings?state=tired", 400),
-        ("/tunings?after=yesterday", 400),
-        ("/tunings?after=%00", 400),
-        ("/?after=2026-01-01T00:00:00~x", 400),
-        ("/?card=<b>", 400),
-        ("/?q=" + "x" * 201, 400),
-    ],
-)
-def test_what_is_not_there_is_a_page_too(reader: TestClient, path: str, status: int) -> None:
-    response = reader.get(path)
-    assert response.status_code == status
-    assert response.headers["content-type"].startswith("text/html")
-    page = HtmlPage(response.text)
-    assert page.faults() == []
-    assert page.one("h1").text
-
-
-@pytest.mark.parametrize("path", ["/", "/tunings", "/cards", "/fusions/" + "0" * 64, "/kernels/" + "0" * 32])
-def test_a_database_that_does_not_answer_is_a_page_too(empty: TestClient, path: str) -> None:
-    with empty.app.state.db.write() as session:  # type: ignore[attr-defined]  # Starlette's client types any ASGI app
-        for table in reversed(Base.metadata.sorted_tables):
-            session.execute(DropTable(table))
-    response = empty.get(path)
-    assert (response.status_code, response.headers["retry-after"]) == (503, "2")
-    assert HtmlPage(response.text).faults() == []
-    assert "Its database does not answer" in response.text
-    assert "default-src 'self'" in response.headers["content-security-policy"]
-
-
-@pytest.mark.parametrize("query", ["state=tired", "page=0", "page=x", "order=random"])
-def test_a_tunings_filter_is_checked(reader: TestClient, ids: Seeded, query: str) -> None:
-    assert reader.get(f"/tunings/{ids.done}?{query}").status_code == 400

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,9 +13,9 @@ from sqlalchemy.exc import IntegrityError
 from service.db import fusions, keys
 from service.db.engine import Database, DatabaseFault
 from service.db.models import AuditRow
+from tests.nursery import ROOT, Nursery
 from tests.service.db.rows import DOCUMENT, at_once
 
-ROOT = Path(__file__).parents[3]
 WRITER = """
 import sys
 from service.db import keys, migrate
@@ -124,19 +122,14 @@ def test_two_threads_that_post_the_same_fusion_make_one_row(database: Database) 
 
 
 @pytest.mark.parametrize("processes", [2, pytest.param(6, marks=pytest.mark.long)])
-def test_processes_that_open_a_fresh_file_and_write_never_find_it_locked(tmp_path: Path, processes: int) -> None:
+def test_processes_that_open_a_fresh_file_and_write_never_find_it_locked(
+    tmp_path: Path, processes: int, nursery: Nursery
+) -> None:
     url = f"sqlite:///{tmp_path / 'fusetune.db'}"
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, url, "60", f"process{number}"],
-            cwd=ROOT,
-            env={"PYTHONPATH": ".:sdk"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(processes)
-    ]
-    assert [(writer.communicate()[1], writer.returncode) for writer in writers] == [("", 0)] * processes
+    names = [f"process{number}" for number in range(processes)]
+    logs = [tmp_path / f"{name}.log" for name in names]
+    writers = [nursery.fork(WRITER, [url, "60", name], {}, ROOT, log) for name, log in zip(names, logs, strict=True)]
+    assert [(one.wait(), log.read_text()) for one, log in zip(writers, logs, strict=True)] == [(0, "")] * processes
     with Database(url) as database, database.read() as session:
         assert session.query(AuditRow).where(AuditRow.actor != "first").count() == processes * 60
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
@@ -19,9 +17,9 @@ from sqlalchemy.exc import IntegrityError
 from service.db import kernels, migrate, trials, tunings
 from service.db.engine import Database, DatabaseFault
 from service.db.models import Base, KernelRow, TrialRow
+from tests.nursery import ROOT, Nursery
 from tests.service.db.rows import at_once, kernel, opened, posted, tuning
 
-ROOT = Path(__file__).parents[3]
 HEAD = migrate.head()
 NEXT = f"{int(HEAD) + 1:04}"
 """Of a version that does not exist yet."""
@@ -190,19 +188,11 @@ def test_an_upgrade_waits_for_one_in_another_process(empty: Database) -> None:
 
 
 @pytest.mark.parametrize("processes", [2, pytest.param(5, marks=pytest.mark.long)])
-def test_many_processes_make_a_database_ready(empty_url: str, processes: int) -> None:
+def test_many_processes_make_a_database_ready(empty_url: str, processes: int, nursery: Nursery, tmp_path: Path) -> None:
     code = "import sys; from service.db import engine, migrate; migrate.ensure_ready(engine.Database(sys.argv[1]))"
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, empty_url],
-            cwd=ROOT,
-            env={"PYTHONPATH": ".:sdk"},
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(processes)
-    ]
-    assert [(one.communicate()[1], one.returncode) for one in started] == [("", 0)] * processes
+    logs = [tmp_path / f"said {number}" for number in range(processes)]
+    started = [nursery.fork(code, [empty_url], {}, ROOT, log) for log in logs]
+    assert [(one.wait(), log.read_text()) for one, log in zip(started, logs, strict=True)] == [(0, "")] * processes
     with Database(empty_url) as database:
         assert migrate.is_current(database)
 
@@ -277,6 +267,41 @@ def test_points_have_the_knob_names_of_today(
         step(full)
         with full.read() as session:
             assert session.scalar(select(KernelRow.point).where(KernelRow.id == id)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "points"),
+    [
+        pytest.param("column", [{"registers": 40, "reuse": "inputs"}, {"resident": 1536, "reuse": "inputs"}], id="one"),
+        pytest.param("row", [{"resident": 1536, "keep": "registers"}], id="another"),
+        pytest.param(
+            "launches-column+row",
+            [{"0.registers": 64, "1.resident": 1536}, *[{"0.resident": 1024, "1.resident": 1536}] * 2],
+            id="launches",
+        ),
+    ],
+)
+def test_columns_say_how_many_threads_share_a_multiprocessor(
+    full: Database, scheduler: str, points: list[dict[str, Any]]
+) -> None:
+    """0012, there and back: kernels and trials. Those of several launches have one name only."""
+    migrate.downgrade(full, "0011")
+    with full.write() as session:
+        id = opened(session).id
+        row = kernel(session, posted(session))
+        row.scheduler, row.point = scheduler, points[0]
+        session.add(row)
+        trials.record(session, id, {"number": 0, "scheduler": scheduler, "point": points[0], "state": "cancelled"})
+
+    def back(db: Database) -> None:
+        migrate.downgrade(db, "0011")
+
+    upgraded = points[min(1, len(points) - 1)]
+    for step, wanted in ((migrate.upgrade, upgraded), (back, points[2] if len(points) > 2 else points[0])):
+        step(full)
+        with full.read() as session:
+            assert session.scalars(select(KernelRow.point)).one() == wanted
+            assert session.scalars(select(TrialRow.point)).one() == wanted
 
 
 def test_an_empty_server_is_set_up_only_when_told_to(empty: Database) -> None:

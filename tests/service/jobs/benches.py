@@ -23,6 +23,7 @@ from fusetune.wire.artifact import (
 )
 from search.measure.device import EAGER, Baseline, CardFacts, DeviceLost
 from search.measure.fake import FACTS
+from search.proof.emulated.apart import Prover
 from search.tuning.attached import Attached, Detached, card_of
 from search.tuning.budget import Budget
 from search.tuning.candidates.candidate import Candidate
@@ -110,9 +111,9 @@ class Bench:
         baseline(gpu.device)
         return self.search(log=log, **kwargs)
 
-    def tunings(self) -> TuningJobs:
+    def tunings(self, prover: Prover | None = None) -> TuningJobs:
         gpu = Attached(self.device, FACTS, card_of(FACTS)[0], ())
-        return TuningJobs(self.site.db, gpu, "w0", self.stopping, database_pause_s=0.01)
+        return TuningJobs(self.site.db, gpu, "w0", self.stopping, database_pause_s=0.01, prover=prover)
 
     def run(self, tuning_id: str) -> TuningRow:
         self.tunings().run(tuning_id)

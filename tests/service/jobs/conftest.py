@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.nursery import Nursery
 from tests.service.jobs.benches import Bench
-from tests.service.jobs.nursery import Nursery
 from tests.service.jobs.sites import Site, make_site
 
 

@@ -25,9 +25,8 @@ from service.db.engine import Database
 from service.db.models import TuningRow, WorkerRow
 from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import queue_name
+from tests.nursery import Forked, Nursery, python_path
 from tests.service.databases import new_file
-from tests.service.jobs.nursery import Forked, Nursery
-from tests.service.running import python_path
 
 ROOT = Path(__file__).parents[3]
 FAKE_CARD = card_of(FACTS)[0]
@@ -68,18 +67,23 @@ def until(found: Callable[[], R | None], what: str | Callable[[], str], deadline
     return answer
 
 
-def processes_of(mark: str) -> list[int]:
-    """Every living process whose environment holds `mark`: children inherit it, whoever their parent is by now."""
-    found = []
+MARK = "FUSETUNE_TEST_MARK"
+
+
+def processes_of(mark: str, nursery: Nursery) -> dict[int, list[str]]:
+    """Every living process whose environment holds `mark` as MARK, by its pid, and its arguments: children inherit it,
+    whoever their parent is by now. Of those that the nursery forked the system knows only what the nursery has."""
+    found = nursery.living(MARK, mark)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
                 environment = (entry / "environ").read_bytes()
                 state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
             except OSError:
                 continue
-            if mark.encode() in environment and state != "Z":
-                found.append(int(entry.name))
+            if f"{MARK}={mark}".encode() in environment and state != "Z":
+                found[int(entry.name)] = words
     return found
 
 
@@ -154,7 +158,7 @@ class Site:
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith("FUSETUNE_")},
             "PYTHONPATH": python_path(),
-            "FUSETUNE_TEST_MARK": self.mark,
+            MARK: self.mark,
             "FUSETUNE_DATA_DIR": str(self.folder),
             "FUSETUNE_FAKE_LOG": str(self.fake_log),
             "FUSETUNE_HEARTBEAT_S": "0.2",
@@ -216,19 +220,12 @@ class Site:
             lambda: f"the end of the tuning; workers said:\n{''.join(worker.said for worker in self.workers)}",
         )
 
-    def processes(self) -> list[int]:
-        return processes_of(f"FUSETUNE_TEST_MARK={self.mark}")
+    def processes(self) -> dict[int, list[str]]:
+        return processes_of(self.mark, self.nursery)
 
     def child(self, word: str) -> int | None:
         """A process of this site's workers with `word` in its command line."""
-        for pid in self.processes():
-            try:
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-            except OSError:
-                continue
-            if word in command:
-                return pid
-        return None
+        return next((pid for pid, command in self.processes().items() if word in command), None)
 
 
 def make_site(folder: Path, nursery: Nursery) -> Iterator[Site]:

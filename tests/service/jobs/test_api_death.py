@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -14,6 +12,7 @@ import httpx2
 import pytest
 
 from search.tuning.trial import TrialState
+from tests.nursery import Forked
 from tests.service.jobs.sites import BINDING, DEADLINE_S, Site, fusion_of, until
 
 SERVE = """
@@ -31,7 +30,7 @@ class Api:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._socket = socket.create_server(("127.0.0.1", 0))
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Forked | None = None
         host, port = self._socket.getsockname()
         self.client = httpx2.Client(base_url=f"http://{host}:{port}", timeout=DEADLINE_S)
 
@@ -42,9 +41,8 @@ class Api:
             "FUSETUNE_HEARTBEAT_S": "5",  # a worker that is busy starting is not taken for dead
         }
         fd = self._socket.fileno()
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", SERVE, str(fd)], env=environment, cwd=self._site.folder, pass_fds=[fd]
-        )
+        files = {1: 1, 2: 2, fd: fd}
+        self._process = self._site.nursery.process(SERVE, [str(fd)], environment, self._site.folder, files)
 
     def kill(self) -> None:
         if self._process is not None:

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import select
 
 from compiler.arch import Card
+from compiler.nvrtc import CompilePool
 from fusetune.wire.artifact import (
     VERIFIER,
     Evidence,
@@ -34,7 +35,7 @@ from service.jobs.executor import WorkerStopping
 from service.jobs.tuning import TuningJobs
 from service.stands_on import StandsOn
 from tests.service.jobs.benches import H200, Bench, wins
-from tests.service.jobs.sites import FAKE_CARD, Site, until
+from tests.service.jobs.sites import FAKE_CARD, Site, fusion_of, until
 
 # Without a GPU, with real schedules and compiles ------------------------------------------------------------
 
@@ -105,6 +106,20 @@ def test_without_a_gpu_the_best_predicted_kernels_are_proven_and_one_is_served(
     assert artifact.predicted_us == min(predicted)
     assert artifact.verification is not None
     assert artifact.verification.emulated is not None
+
+
+def test_children_of_the_worker_serve_one_tuning_after_the_other(
+    compiling: Compiling, monkeypatch: pytest.MonkeyPatch, pool: CompilePool, prover: Prover
+) -> None:
+    for kind in ("CompilePool", "Prover"):
+        monkeypatch.setattr(preparing, kind, lambda *_, kind=kind: pytest.fail(f"another {kind}"))
+    monkeypatch.setattr(preparing, "KERNELS", 1)
+    target = Detached(H200.card, H200.why)
+    work = TuningJobs(compiling.site.db, target, "w0", compiling.stopping, 1, compiling=pool, prover=prover)
+    for op in ("square", "neg"):
+        tuning_id = compiling.post(fusion=fusion_of(op))
+        assert work.run(tuning_id) == "done"
+        assert compiling.site.tuning(tuning_id).ended == "emulated"
 
 
 def test_what_the_emulator_finds_wrong_is_not_served(compiling: Compiling, monkeypatch: pytest.MonkeyPatch) -> None:

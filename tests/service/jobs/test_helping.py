@@ -11,8 +11,8 @@ from sqlalchemy import select
 
 from compiler.errors import Violation
 from search.measure.device import Effort, MeasureResult
-from search.tuning.build import BuiltElsewhere
 from search.tuning.candidates.candidate import Candidate
+from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.failing import Failure
 from search.tuning.trial import TrialState
 from service.db import errands

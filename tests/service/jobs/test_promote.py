@@ -104,7 +104,7 @@ def test_tunings_that_wait_for_the_model_move_over(site: Site) -> None:
     )
     with site.db.write() as session:
         for id in (waiting, other):
-            tunings.get(session, id).queue = ""  # type: ignore[union-attr]
+            session.get_one(TuningRow, id).queue = ""
     card_id = attach(site)
     assert promote(site.db, card_id, QUEUE, "w0") == [waiting]
     assert (site.tuning(waiting).card_id, site.tuning(waiting).queue) == (card_id, QUEUE)

@@ -65,7 +65,7 @@ class Ties:
 def again(bench: Bench, device: Times, facts: Any = NEW_DRIVER) -> str | None:
     gpu = Attached(device, facts, card_of(FACTS)[0], ())  # type: ignore[arg-type]  # what is used of it
     card_id = cards.card_id(FAKE_CARD)
-    return recheck_next(RecheckBench(bench.site.db, gpu, card_id, "w0", lambda plan: Ties()), lambda: False)  # type: ignore[arg-type, return-value]
+    return recheck_next(RecheckBench(bench.site.db, gpu, card_id, "w0", lambda plan: Ties()), lambda: False)  # type: ignore[arg-type, return-value]  # what is used of a bench
 
 
 def served(bench: Bench, us: float = 10.0, tied: bool = False) -> KernelRow:

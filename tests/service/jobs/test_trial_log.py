@@ -104,7 +104,7 @@ def begun(site: Site) -> str:
 def test_a_trial_that_the_database_refuses_is_not_in_the_log(site: Site, begun: str) -> None:
     log = DbTrialLog(site.db, begun, "run")
     with pytest.raises(StatementError):
-        log.record(replace(EMPTY, seconds={"compile": object()}))  # type: ignore[dict-item]
+        log.record(replace(EMPTY, seconds={"compile": object()}))  # type: ignore[dict-item]  # what no column takes
     assert log.trials == ()
     assert site.tuning(begun).deaths == 2
 

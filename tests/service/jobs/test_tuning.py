@@ -16,6 +16,7 @@ from fusetune.wire.artifact import (
 )
 from search.measure.device import EAGER, DeviceLost
 from search.measure.fake import FACTS
+from search.proof.emulated.apart import Prover
 from search.tuning.first import FirstKernel
 from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import SearchOutcome
@@ -126,14 +127,16 @@ def test_an_idle_worker_gives_the_gpu_back_once_and_has_its_imports_done(
     asked: list[str] = []
     monkeypatch.setattr(bench.device, "close", lambda: asked.append("close"))
     monkeypatch.setattr(bench.device, "facts", lambda: asked.append("facts"))
-    work = bench.tunings()
-    work.rest_if_idle()
-    work.rest_if_idle()
-    assert asked == ["close", "facts"]
-    bench.search = wins(12.5)
-    work.run(bench.site.post(hand_over=False))
-    work.rest_if_idle()
-    assert asked == ["close", "facts"] * 2
+    monkeypatch.setattr(Prover, "rest", lambda _: asked.append("rest"))
+    with Prover() as prover:
+        work = bench.tunings(prover)
+        work.rest_if_idle()
+        work.rest_if_idle()
+        assert asked == ["rest", "close", "facts"]
+        bench.search = wins(12.5)
+        work.run(bench.site.post(hand_over=False))
+        work.rest_if_idle()
+    assert asked == ["rest", "close", "facts"] * 2
 
 
 def test_kernel_and_end_are_written_together_or_not_at_all(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from service.db import cards, fusions, kernels, tunings
 from service.db.models import FusionRow, WorkerRow
 from service.jobs.dbos_queue import GIVEN_UP
 from service.jobs.reconcile import reconcile
-from tests.service.jobs.nursery import Nursery
+from tests.nursery import Nursery
 from tests.service.jobs.sites import DEADLINE_S, Site, fusion_of, make_site, until
 
 Kernel = tuple[str, str]

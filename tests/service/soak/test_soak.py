@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from service.db.engine import Database
+from tests.nursery import Nursery
 from tests.service.databases import KINDS, created, new_file
-from tests.service.jobs.nursery import Nursery
 from tests.service.soak.town import ENDED, Ledger, Town, Users, Weight, kill_until, settled, town, wait_up, weight
 
 LONG_S = float(os.environ.get("FUSETUNE_TEST_SOAK_S", "1800"))

@@ -24,9 +24,8 @@ from search.tuning.trial import Trial
 from service.db import trials, tunings
 from service.db.engine import Database
 from service.db.models import TuningRow
-from tests.service.jobs.nursery import Forked, Nursery
-from tests.service.jobs.sites import BINDING, SERVICE, fusion_of, processes_of, until
-from tests.service.running import python_path
+from tests.nursery import Forked, Nursery, python_path
+from tests.service.jobs.sites import BINDING, MARK, SERVICE, fusion_of, processes_of, until
 
 OPS = ("abs", "neg", "relu", "square", "sigmoid", "tanh", "exp", "silu", "sqrt", "reciprocal")
 WORKERS = ("w0", "w1")
@@ -78,7 +77,7 @@ class Town:
     def _environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FUSETUNE_")}
         return {
-            **kept, "PYTHONPATH": python_path(), "FUSETUNE_TEST_MARK": self.mark, "TMPDIR": str(self.scratch),
+            **kept, "PYTHONPATH": python_path(), MARK: self.mark, "TMPDIR": str(self.scratch),
             "FUSETUNE_DATA_DIR": str(self.folder), "FUSETUNE_DATABASE_URL": self.url,
             "FUSETUNE_JOBS_URL": self.jobs_url,
             "FUSETUNE_HEARTBEAT_S": "1", "FUSETUNE_COMPILERS": "1", "OMP_NUM_THREADS": "1",
@@ -98,24 +97,18 @@ class Town:
 
     def measuring(self) -> int | None:
         """A process that measures for a worker."""
-        for pid in self.processes():
-            with suppress(OSError):
-                if b"fake device" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    return pid
-        return None
+        return next((pid for pid, words in self.processes().items() if "fake device" in words), None)
 
     def named(self) -> dict[str, int]:
         """The processes by name: "api 0" and so on are those that answer, where there are several."""
         found = {name: process.pid for name, process in self.running.items()}
-        for pid in self.processes():
-            with suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-                if "service.crew" in words and "-c" not in words:
-                    found[f"api {words[words.index('service.crew') + 1]}"] = pid
+        for pid, words in self.processes().items():
+            if "service.crew" in words and "-c" not in words:
+                found[f"api {words[words.index('service.crew') + 1]}"] = pid
         return found
 
-    def processes(self) -> list[int]:
-        return processes_of(f"FUSETUNE_TEST_MARK={self.mark}")
+    def processes(self) -> dict[int, list[str]]:
+        return processes_of(self.mark, self.nursery)
 
     def stop(self) -> None:
         """Everything is told to stop, then made to."""

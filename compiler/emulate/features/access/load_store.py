@@ -61,7 +61,7 @@ def store(insn: PtxInstruction, binder: Binder) -> Run:
 
 
 def _load_128(insn: PtxInstruction, binder: Binder, form: AccessForm) -> Run:
-    write = wide_writer(insn.operands[0], insn)
+    write = wide_writer(insn.operands[0])
     address = binder.address(insn.operands[1], insn)
 
     def run(active: Active) -> None:
@@ -74,7 +74,7 @@ def _load_128(insn: PtxInstruction, binder: Binder, form: AccessForm) -> Run:
 
 
 def _store_128(insn: PtxInstruction, binder: Binder, form: AccessForm) -> Run:
-    read = wide_reader(insn.operands[1], insn)
+    read = wide_reader(insn.operands[1])
     address = binder.address(insn.operands[0], insn)
 
     def run(active: Active) -> None:

@@ -113,6 +113,6 @@ def is_aligned(
             "memory and the offset.",
             bad,
             addresses,
-            active.machine.memory.addresses.name_at(space, active, addresses, bad),
+            active.machine.memory.addresses.name_at(space, addresses, bad),
         )
     return not bad.any()

@@ -32,7 +32,7 @@ def build_mov(insn: PtxInstruction, binder: Binder) -> Run:
 
 def _word_reader(operand: Operand, nbytes: int, binder: Binder, insn: PtxInstruction) -> Reader:
     if nbytes == 16:
-        return wide_reader(operand, insn)
+        return wide_reader(operand)
     if isinstance(operand, Register) and operand.nbits != 8 * nbytes:
         raise UnknownForm(f"{insn.text}: {operand.name} has another size")
     return binder.reader(operand, f"u{nbytes}", insn)
@@ -41,7 +41,7 @@ def _word_reader(operand: Operand, nbytes: int, binder: Binder, insn: PtxInstruc
 def _word_writer(operand: Operand, nbytes: int, binder: Binder, insn: PtxInstruction) -> Writer:
     if isinstance(operand, Sink):
         return lambda active, values: None
-    return wide_writer(operand, insn) if nbytes == 16 else binder.writer(operand, f"u{nbytes}", insn)
+    return wide_writer(operand) if nbytes == 16 else binder.writer(operand, f"u{nbytes}", insn)
 
 
 def _part_bytes(nbytes: int, vector: Vector) -> int:

@@ -20,7 +20,7 @@ _OF_NOTHING = {"sum": 0, "prod": 1, "mean": math.nan, "any": 0, "all": 1}
 """What folds of no elements are."""
 
 
-def dims_of(node: Node, a: Any) -> tuple[int, ...]:
+def dims_of(a: Any) -> tuple[int, ...]:
     """The dimensions that a fold goes over: all, where the call names none."""
     rank = a.self.meta["val"].dim()
     named = getattr(a, "dim", getattr(a, "dims", None))
@@ -35,7 +35,7 @@ def _fold(name: str) -> Any:
             if name not in _OF_NOTHING:
                 w.refuse(node, "the extreme of no elements", "Leave tensors without elements outside.")
             return Uniform(_OF_NOTHING[name], w.shape(node), dtype)
-        dims, keepdim = dims_of(node, a), bool(getattr(a, "keepdim", False))
+        dims, keepdim = dims_of(a), bool(getattr(a, "keepdim", False))
         if name in ("any", "all"):
             x = w.written(truth(w, a.self))
             found = w.made(name, x, dims, keepdim) if dims else x
@@ -107,7 +107,7 @@ entered("aten.min.dim", _with_place("amin", "argmin"))
 
 @row(aten.aminmax.default)
 def _aminmax(w: Writing, node: Node, a: Any) -> Value:
-    x, dims = w.tensor(a.self), dims_of(node, a)
+    x, dims = w.tensor(a.self), dims_of(a)
     if not dims:
         return Several((x, x))
     return Several((w.f.amin(x, dims, bool(a.keepdim)), w.f.amax(x, dims, bool(a.keepdim))))
@@ -141,7 +141,7 @@ def _moments(w: Writing, node: Node, a: Any, dtype: DTypeName) -> tuple[Tensor, 
     """Variance and mean, of halves in f32 and rounded once."""
     if is_empty(a.self):
         w.refuse(node, "the variance of no elements", "Leave tensors without elements outside.")
-    x, dims = w.tensor(a.self), dims_of(node, a)
+    x, dims = w.tensor(a.self), dims_of(a)
     x = w.f.cast(x, "f32") if x.dtype in HALVES else x
     keepdim = bool(a.keepdim) and bool(dims)
     if not dims:

@@ -192,9 +192,9 @@ def _repeat(w: Writing, node: Node, a: Any) -> Value:
     """Every dimension that is repeated behind a new one, of as many places as that is; one of size 1 expands."""
 
     def made(source: Tensor, shape: tuple[Size, ...]) -> Value:
-        times = [known(n) for n in a.repeats]
+        times = [known(n.meta["val"] if isinstance(n, Node) else n) for n in a.repeats]
         if any(n is None for n in times):
-            w.refuse(node, "repeating by sizes that are no numbers")
+            w.refuse(node, "repeating by sizes that are no numbers", "Write it as an expand and a reshape.")
         new = len(times) - len(source.shape)
         wide: list[Size] = [n or 0 for n in times[:new]]
         dims: list[int] = []
@@ -203,6 +203,34 @@ def _repeat(w: Writing, node: Node, a: Any) -> Value:
             dims.append(len(wide) - 1)
         found = w.f.broadcast_to(source, wide, dims)
         return found if found.shape == shape else w.f.reshape(found, shape)
+
+    return moved(w, node, a.self, None, made)
+
+
+MOST_WINDOWED = 16
+"""Places of windows that overlap: each is a slice of its own."""
+
+
+@row(aten.unfold.default)
+def _windows(w: Writing, node: Node, a: Any) -> Value:
+    """Windows along a dimension, whose places come last: a reshape where they lie side by side, else slices."""
+    rank = len(w_shape(a.self))
+    if rank == 0:
+        w.refuse(node, "windows of a number")
+    dim = a.dimension % rank
+    size, count = known(a.size), known(node.meta["val"].shape[dim])
+    if size is None or count is None or known(a.step) is None:
+        w.refuse(node, "windows of sizes that are no numbers")
+    if a.step != size and size > MOST_WINDOWED:
+        w.refuse(node, f"windows of {size} places that overlap, or lie apart", f"Up to {MOST_WINDOWED} can be said.")
+
+    def made(source: Tensor, shape: tuple[Size, ...]) -> Value:
+        if a.step == size:
+            whole = w.f.slice(source, dim, 0, count * size)
+            apart = w.f.reshape(whole, (*shape[: dim + 1], size, *shape[dim + 1 : -1]))
+            return w.f.permute(apart, [*range(dim + 1), *range(dim + 2, rank + 1), dim + 1])
+        parts = [w.f.slice(source, dim, n, n + (count - 1) * a.step + 1, a.step) for n in range(size)]
+        return joined(w, node, [w.f.reshape(part, (*shape[:-1], 1)) for part in parts], rank)
 
     return moved(w, node, a.self, None, made)
 

@@ -47,9 +47,9 @@ def is_elsewhere() -> bool:
 def _is_traced_on_this_thread() -> bool:
     # The names are those of torch.fx._symbolic_trace, whose function takes this code.
     return (
-        _is_fx_tracing_flag  # type: ignore[name-defined]  # noqa: F821
+        _is_fx_tracing_flag  # type: ignore[name-defined]  # noqa: F821 - a name of that module
         and not torch.compiler.is_compiling()
-        and not _fusetune_is_elsewhere()  # type: ignore[name-defined]  # noqa: F821
+        and not _fusetune_is_elsewhere()  # type: ignore[name-defined]  # noqa: F821 - put there below
     )
 
 
@@ -98,7 +98,7 @@ def _kept_in_caches() -> Iterator[None]:
     def of_this_thread(cls: type) -> Any:
         return sizes if threading.get_ident() == thread else before.__func__(cls)
 
-    GuardedCache._get_shape_env = classmethod(of_this_thread)  # type: ignore[assignment,method-assign]  # torch's
+    GuardedCache._get_shape_env = classmethod(of_this_thread)  # type: ignore[assignment,method-assign]  # torch's, for a while
     try:
         yield
     finally:

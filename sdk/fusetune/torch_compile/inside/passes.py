@@ -19,6 +19,7 @@ from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.torch_compile.inside.products import gelu_of_product
 from fusetune.torch_compile.inside.regions import Kind, PortableRegion, portable
 from fusetune.torch_compile.inside.replacing import Replacement, replace
+from fusetune.torch_compile.inside.softmax import put_together, take_apart
 from fusetune.torch_compile.lowering import Lowered, Sayable, eager_of, positions_of
 from fusetune.torch_compile.program import Boxed
 from fusetune.torch_compile.regions.operators import name_of
@@ -104,6 +105,7 @@ class Looking(CustomGraphPass):
 
     def __call__(self, graph: fx.Graph) -> None:
         with _mode_of(graph):
+            take_apart(graph)
             self.found += [(self.kind, *pair) for pair in self.proposer.regions(graph, self.kind)[1]]
         raise LookedAt
 
@@ -146,6 +148,13 @@ class Taking(CustomGraphPass):
             log.warning("a graph is left to Inductor: %s: %s", type(error).__name__, error)
 
     def _replace(self, graph: fx.Graph) -> None:
+        apart = take_apart(graph)
+        try:
+            self._give_to_kernels(graph)
+        finally:
+            put_together(graph, apart)
+
+    def _give_to_kernels(self, graph: fx.Graph) -> None:
         flow, found = self.proposer.regions(graph, self.kind)
         wanted = [
             Replacement(region, said, self.keys[said.key])

@@ -65,7 +65,7 @@ _WHOLE = frozenset({"arange", "bitwise_left_shift", "bitwise_right_shift", "cums
 """Operators that are exact of integers."""
 
 
-def keep_decisions(graph: fx.Graph, backward_outputs: Iterable[Any]) -> None:
+def keep_decisions(backward_outputs: Iterable[Any]) -> None:
     """Marks in a joint graph what its backward part must not make again, for the partitioners of torch."""
     needed = _above(x for x in backward_outputs if isinstance(x, fx.Node))
     waiting = [x for node in needed if decides(node) for x in node.all_input_nodes]
@@ -97,7 +97,7 @@ def keeping_decisions(partition: Callable[..., Any]) -> Callable[..., Any]:
         # What is equal is made one before it is marked: the partitioner would keep one of two, and only its marks.
         joint.graph.eliminate_dead_code()
         joint.graph = fx_graph_cse(joint.graph)
-        keep_decisions(joint.graph, _outputs(joint.graph)[num_fwd_outputs:])
+        keep_decisions(_outputs(joint.graph)[num_fwd_outputs:])
         return partition(joint, joint_inputs, *args, num_fwd_outputs=num_fwd_outputs, **options)
 
     return cut

@@ -22,7 +22,7 @@ def region_of(flow: UnitGraph, members: Collection[int]) -> Region:
     """The region of these solid units, trimmed."""
     inside = _with_free(flow, members)
     nodes = {node for unit in inside for node in flow.units[unit].nodes}
-    _drop_leading_views(flow, nodes, members)
+    _drop_leading_views(flow, nodes)
     ordered = tuple(node for unit in sorted(inside) for node in flow.units[unit].nodes if node in nodes)
     inputs = dict.fromkeys(x for node in ordered for x in node.all_input_nodes if x not in nodes)
     outputs = tuple(
@@ -47,7 +47,7 @@ def _with_free(flow: UnitGraph, members: Collection[int]) -> set[int]:
     return found
 
 
-def _drop_leading_views(flow: UnitGraph, nodes: set[fx.Node], members: Collection[int]) -> None:
+def _drop_leading_views(flow: UnitGraph, nodes: set[fx.Node]) -> None:
     """Takes views out from the front, as long as each is the only thing inside that reads its operand."""
     outer = {x for node in nodes for x in node.all_input_nodes if x not in nodes}
     waiting = sorted(outer, key=lambda node: (flow.unit_of[node], node.name))

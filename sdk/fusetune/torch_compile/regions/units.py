@@ -11,6 +11,7 @@ import torch
 from torch import fx
 
 from fusetune.torch_compile.regions.bits import SAME_BITS
+from fusetune.torch_compile.regions.indices import made_of_floats
 from fusetune.torch_compile.regions.operators import (
     CASTS,
     CONSTANTS,
@@ -108,7 +109,7 @@ def flow_of(graph: fx.Graph, can_say: CanSay) -> UnitGraph:
             groups.append([node])
         unit_of[node] = unit
     reads = tuple(_reads(nodes) for nodes in groups)
-    roles = _roles(groups, reads, unit_of, can_say)
+    roles = _roles(groups, unit_of, can_say)
     units = tuple(
         Unit(n, tuple(nodes), role, sum(_bytes(node) for node in nodes), _device(nodes))
         for n, (nodes, role) in enumerate(zip(groups, roles, strict=True))
@@ -130,10 +131,9 @@ def _device(nodes: Sequence[fx.Node]) -> torch.device | None:
     return next((x.device for node in nodes for x in values_of(node)), None)
 
 
-def _roles(
-    groups: Sequence[Sequence[fx.Node]], reads: Sequence[Sequence[fx.Node]], unit_of: dict[fx.Node, int], say: CanSay
-) -> list[Role]:
-    roles = [_role(nodes[0], say) for nodes in groups]
+def _roles(groups: Sequence[Sequence[fx.Node]], unit_of: dict[fx.Node, int], say: CanSay) -> list[Role]:
+    apart = made_of_floats(nodes[0] for nodes in groups)
+    roles = [Role.FOREIGN if nodes[0] in apart else _role(nodes[0], say) for nodes in groups]
     # A cast that widens is had again by each reader, unless somebody outside of all regions wants its result.
     for n in reversed(range(len(groups))):
         if roles[n] is Role.COMPUTE and _widens(groups[n][0]):

@@ -44,7 +44,17 @@ def test_a_proof_is_given_up_when_its_time_is_up(copy: KernelArtifact, seconds: 
     assert time.monotonic() - began < 10
 
 
+def test_a_prover_that_has_rested_proves_again(copy: KernelArtifact) -> None:
+    with Prover() as prover:
+        prover.start()
+        prover.rest()
+        prover.rest()  # nor does it matter that nothing has started
+        assert prover.prove(copy, inf).verification is not None
+
+
 def test_a_prover_that_is_closed_while_it_starts_ends_at_once() -> None:
     began = time.monotonic()
-    Prover().close()
+    prover = Prover()
+    prover.start()
+    prover.close()
     assert time.monotonic() - began < 10

@@ -21,6 +21,7 @@ from compiler.ir.fusion import Fusion
 from compiler.ir.ops import OpKind
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
+from compiler.schedule.trace import ProgramTrace
 from fusetune.fusion import FusionBuilder
 from search.proof.emulated.running import ARRAYS
 from search.proof.small.resize import Dims
@@ -275,7 +276,8 @@ def test_what_one_launch_counts_keeps_its_size_in_the_others() -> None:
     f.output(gradient)
     f.output(gradient.sum((0,), True))
     made = kernel_of(dense(f), lambda name, point: name.startswith("launches"))
-    assert any(not set(launch.reads) & {"i0"} for launch in made.trace.launches)  # type: ignore[union-attr]
+    assert isinstance(made.trace, ProgramTrace)
+    assert any(not set(launch.reads) & {"i0"} for launch in made.trace.launches)
     small = [launch.trace.fusion for launch in shrunk(made).launches]
     counted = [own.value(op.output).shape for own in small for op in own.ops if op.kind is OpKind.IOTA]
     assert {shape[1] for shape in counted} == {101}
