@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.loops.deal import dealt_turns, most_others
+from compiler.analysis.loops.deal import dealt_turns, most_others, usual_turns
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, Card
 from compiler.ir.ops import CONTRACTIONS
@@ -100,6 +100,7 @@ def product_features(
         line_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times * c.lines for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
         stored_bytes=_stored_bytes(kernel, sites, askers if by_groups else 1, threads),
+        storing=_storing(kernel, made),
         **_handed_on(kernel, made),
     )
 
@@ -116,6 +117,13 @@ def _stored_bytes(kernel: k.Kernel, sites: list[StatementSite], groups: int, thr
             case k.GlobalStore() as s:
                 found += threads * s.width * s.source.dtype.nbytes * times
     return found
+
+
+def _storing(kernel: k.Kernel, made: TensorView) -> float:
+    """Blocks that store: of a sum in parts those of the last, of dealt steps as many as have the tiles together."""
+    if (turns := dealt_turns(made)) is not None:
+        return kernel.cluster * turns[0] / usual_turns(*turns, made.dealt)[0]
+    return prod(kernel.grid) / (kernel.grid[1] if kernel.scratch else 1)
 
 
 def _handed_on(kernel: k.Kernel, made: TensorView) -> dict[str, Any]:
