@@ -13,6 +13,7 @@ and the tests of each kind of child.
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import selectors
@@ -32,9 +33,13 @@ from typing import IO, Any, Self
 import compiler.child
 
 _LOADED = """
+import gc
+gc.disable()
 import sys
 from tests.nursery import serve
-import cuda.bindings.nvrtc, search.measure.fake, search.proof.emulated.apart, service.jobs.worker, service.server
+import cuda.bindings.nvrtc, numpy.random, search.measure.fake, search.proof.emulated.apart, service.cli.serve
+import service.cli.worker, service.jobs.worker, service.server
+gc.freeze()  # going through it finds nothing, and would copy it all
 serve(int(sys.argv[1]))
 """
 
@@ -278,6 +283,7 @@ def _become(
     files: list[int],
     is_session: bool,
 ) -> None:
+    gc.enable()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _hold(numbers, files)
