@@ -155,7 +155,9 @@ class Nursery:
             listener.listen(64)
             self._popen = subprocess.Popen(
                 [sys.executable, "-c", _LOADED, str(listener.fileno())],
-                env={**os.environ, "PYTHONPATH": python_path()}, stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
+                # One thread, which is all of what is forked.
+                env={**os.environ, "PYTHONPATH": python_path(), "OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
             )  # fmt: skip
 
     def close(self) -> None:
