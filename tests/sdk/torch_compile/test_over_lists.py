@@ -59,7 +59,7 @@ def over_lists(backend: CompileBackend) -> list[tuple[int, int]]:
     return [(x.operators, len(x.region.written)) for x in backend.proposed if x.region.columns is not None]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.long)])
 def test_a_step_of_adamw_is_one_kernel_of_any_number_of_parameters(dtype: torch.dtype) -> None:
     """The steps go up in eager: no kernel gives a list of single elements."""
     backend = stepped(lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True), parameters(20, dtype))
