@@ -6,8 +6,7 @@ Children of `compiler.child` come from it too, those of the processes that it fo
 `forked`. It makes no context of a GPU, which a forked process could not use.
 
 Processes that are started by themselves are what `tests.service.running` has, and, as children,
-`tests/compiler/test_child.py`
-and the tests of each kind of child.
+`tests/compiler/test_child.py` and a test of each kind of child (CONTRIBUTING.md names them).
 """
 
 from __future__ import annotations

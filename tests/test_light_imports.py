@@ -16,6 +16,7 @@ LIGHT = (
     "fusetune.wire.suite",
     "compiler.wire",
     "search.space",
+    "service.jobs.dbos_queue",
     "service.app",
     "service.cli.serve",
 )
