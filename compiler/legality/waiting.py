@@ -17,8 +17,12 @@ from compiler.legality.rules import Schedule, rule
 def blocks_that_are_waited_for_find_room(s: Schedule) -> Iterator[Violation]:
     """No order is promised in which blocks are started (CUDA guide, thread hierarchy): those that wait for the parts
     of their sums must leave room for a block, or cluster, that makes one. Counted on the smallest card of the
-    architecture that is known, of blocks that take all the registers they may."""
+    architecture that is known, of blocks that take all the registers they may. Blocks to which steps are dealt all may
+    wait: all find room at once, of as many registers as they are told or fewer."""
     nest = s.indexing.nest
+    for t in s.sf.tensors:
+        if t.dealt:
+            yield from _dealt(s, t.name)
     summed = [t.name for t in s.sf.tensors if is_over_grid(t)]
     if not summed or PARTS not in nest.dims:
         return
@@ -37,4 +41,20 @@ def blocks_that_are_waited_for_find_room(s: Schedule) -> Iterator[Violation]:
             "Take larger tiles, or cut the sum in two launches.",
             f"{waiting} of {blocks} blocks wait for the parts of their sums; {room} find room at once on the smallest"
             f" card of {s.arch.name}, so that at most {most} may wait",
+        )
+
+
+def _dealt(s: Schedule, name: str) -> Iterator[Violation]:
+    nest = s.indexing.nest
+    each = blocks_per_sm(s.arch, prod(launched_block(s.sf, nest)), s.sf.max_registers or 0, s.smem.total_bytes).blocks
+    blocks, room = prod(nest.grid()), sms_for_clusters(least_sm_count(s.arch), nest.cluster) * each
+    if blocks > room:
+        yield Violation(
+            "blocks_that_are_waited_for_find_room",
+            name,
+            blocks,
+            room,
+            "Deal to fewer blocks, or take less shared memory.",
+            f"steps are dealt to {blocks} blocks that wait for each other; {room} find room at once on the smallest"
+            f" card of {s.arch.name}",
         )
