@@ -19,7 +19,8 @@ TIME_LIMIT_S = 120.0
 
 MEMORY_LIMIT_BYTES = 6 * 1024**3
 
-_OPTIONS = tuple(o for o in OPTIONS if not o.startswith("--ptxas-options"))
+_OPTIONS = tuple(o for o in OPTIONS if o != "--minimal" and not o.startswith("--ptxas-options"))
+"""Others may name all that CUDA declares."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,12 @@ OPTIONS = (
     "--prec-sqrt=true",
     "--ptxas-options=-v",
     "--no-cache",
+    "--minimal",
 )
 """Options of every compile. No fast-math: approximate forms are chosen one by one in the source. No line info: it makes
-cubins several times larger, and the machine code is the same. NVRTC's own cache is off: its answers have no log."""
+cubins several times larger, and the machine code is the same. NVRTC's own cache is off: its answers have no log.
+Minimal: types and functions of the CUDA runtime, of textures and surfaces are not declared before each kernel, which
+names none of them. That takes 4 ms of 50 from a compile."""
 
 _LOG_LIMIT_CHARS = 4000
 

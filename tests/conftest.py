@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy  # noqa: F401 - Hypothesis takes care of its random numbers too
 import pytest
-from hypothesis import given, settings, strategies
+from hypothesis import given, is_hypothesis_test, settings, strategies
 
 from compiler.nvrtc import CompilePool
 from tests.compilers import PtxPool, SharedPool
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 settings.register_profile("fusetune", settings(), deadline=None)
 settings.load_profile("fusetune")
 
-YOUNG = 100_000
-"""Objects made before young ones are collected: at Python's 700 a fifth of the suite's time is spent collecting."""
+YOUNG = 1_000_000
+"""Objects made before young ones are collected: at Python's 700 a fifth of the suite's time is spent collecting, at
+100,000 an eleventh. Most of what is made by then is kept for good, and looked at in vain."""
+
+EXAMPLES_SHARE, LEAST_EXAMPLES = 3, 20
+"""A property is tried on one in so many of its examples, but on no fewer than so many; in the long run on all."""
 
 gc.disable()  # what is imported and collected here stays: going through it again and again finds nothing
 
@@ -41,9 +45,31 @@ def pytest_sessionstart() -> None:
     _first()  # while there are few
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The service's tests first: they wait for processes, and as the last ones would leave nothing to do meanwhile."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The service's tests first: they wait for processes, and as the last ones would leave nothing to do meanwhile.
+    Properties are in both runs, in the ordinary one on a share of their examples."""
     items.sort(key=lambda item: not item.nodeid.startswith("tests/service/"))
+    is_long, is_ordinary = _is_long(config), "not long" in config.option.markexpr
+    for law in (one for one in items if isinstance(one, pytest.Function) and is_hypothesis_test(one.obj)):
+        if is_long:
+            law.add_marker("long")
+        elif is_ordinary and law.get_closest_marker("long") is None:
+            _try_a_share(law.obj)
+
+
+def _is_long(config: pytest.Config) -> bool:
+    return "long" in config.option.markexpr.replace("not long", "")
+
+
+def _try_a_share(law: Any) -> None:
+    """Once, however many parameters the test has."""
+    test = getattr(law, "__func__", law)
+    chosen: settings = test._hypothesis_internal_use_settings  # as the plugin of Hypothesis itself asks for them
+    few = max(min(LEAST_EXAMPLES, chosen.max_examples), chosen.max_examples // EXAMPLES_SHARE)
+    if not hasattr(test, "tried_on_a_share"):
+        test.tried_on_a_share = True
+        test._hypothesis_internal_use_settings = settings(chosen, max_examples=few)
 
 
 def pytest_collection_finish() -> None:
@@ -75,7 +101,7 @@ def pool(machine_pool: CompilePool) -> CompilePool:
 def ptx_pool(pytestconfig: pytest.Config, machine_pool: CompilePool) -> Iterator[CompilePool]:
     """A compiler for kernels that are only emulated: to PTX; in the long run to machine code, so that ptxas has had
     every one of them."""
-    if "long" in pytestconfig.option.markexpr.replace("not long", ""):
+    if _is_long(pytestconfig):
         yield machine_pool
         return
     with PtxPool() as shared:

@@ -6,13 +6,13 @@ Children of `compiler.child` come from it too, those of the processes that it fo
 `forked`. It makes no context of a GPU, which a forked process could not use.
 
 Processes that are started by themselves are what `tests.service.running` has, and, as children,
-`tests/compiler/test_child.py`
-and the tests of each kind of child.
+`tests/compiler/test_child.py` and a test of each kind of child (CONTRIBUTING.md names them).
 """
 
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
 import os
 import selectors
@@ -32,9 +32,13 @@ from typing import IO, Any, Self
 import compiler.child
 
 _LOADED = """
+import gc
+gc.disable()
 import sys
 from tests.nursery import serve
-import cuda.bindings.nvrtc, search.measure.fake, search.proof.emulated.apart, service.jobs.worker, service.server
+import cuda.bindings.nvrtc, numpy.random, search.measure.fake, search.proof.emulated.apart, service.cli.serve
+import service.cli.worker, service.jobs.worker, service.server
+gc.freeze()  # going through it finds nothing, and would copy it all
 serve(int(sys.argv[1]))
 """
 
@@ -150,7 +154,9 @@ class Nursery:
             listener.listen(64)
             self._popen = subprocess.Popen(
                 [sys.executable, "-c", _LOADED, str(listener.fileno())],
-                env={**os.environ, "PYTHONPATH": python_path()}, stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
+                # One thread, which is all of what is forked.
+                env={**os.environ, "PYTHONPATH": python_path(), "OPENBLAS_NUM_THREADS": "1"},
+                stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
             )  # fmt: skip
 
     def close(self) -> None:
@@ -278,6 +284,7 @@ def _become(
     files: list[int],
     is_session: bool,
 ) -> None:
+    gc.enable()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _hold(numbers, files)

@@ -16,6 +16,7 @@ LIGHT = (
     "fusetune.wire.suite",
     "compiler.wire",
     "search.space",
+    "service.jobs.dbos_queue",
     "service.app",
     "service.cli.serve",
 )
@@ -51,24 +52,22 @@ def test_importing_it_loads_no_gpu_library(module: str, loaded: dict[str, list[s
     assert loaded[module] == []
 
 
-def modules_after(code: str) -> set[str]:
-    """What a process has loaded that ran `code`."""
+def modules_after(*steps: str) -> list[set[str]]:
+    """What a process has loaded after each of these pieces of code."""
+    code = "import sys\n" + "".join(f"{step}\nprint(*sys.modules)\n" for step in steps)
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nimport sys; print(*sys.modules)"],
+        [sys.executable, "-c", code],
         cwd=ROOT, env={"PYTHONPATH": ".:sdk"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return set(done.stdout.split())
+    return [set(line.split()) for line in done.stdout.splitlines()]
 
 
 def test_the_service_begins_with_its_frameworks_and_little_else() -> None:
     """Loading is what a start takes, and its time goes with what is loaded, which no busy machine changes."""
-    loaded = modules_after("import service.app")
+    loaded, later = modules_after("import service.app", "import service.later; service.later.load()")
     of = {top: {name for name in loaded if name.partition(".")[0] == top} for top in ("compiler", "search", "numpy")}
     assert of == {"compiler": BEGUN_WITH, "search": set(), "numpy": set()}
-    theirs = modules_after(f"import {OF_FRAMEWORKS}, pydantic_settings")
+    (theirs,) = modules_after(f"import {OF_FRAMEWORKS}, pydantic_settings")
     assert len(loaded) <= 1.3 * len(theirs), (len(loaded), len(theirs))
-
-
-def test_what_is_loaded_later_is_there_by_its_name() -> None:
-    names = modules_after("import service.later; service.later.load()")
-    assert {"compiler.wire", "search.space.schedulers", "service.operations.spaces"} <= names
+    # What is loaded once it is up is there by its name.
+    assert {"compiler.wire", "search.space.schedulers", "service.operations.spaces"} <= later

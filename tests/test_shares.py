@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies
 
 from tests.shares import inside
 
@@ -24,3 +26,11 @@ def test_every_value_is_tried_and_what_fails_says_of_which() -> None:
 
 def test_what_is_left_to_pytest_is_the_rest() -> None:
     assert list(inspect.signature(counted).parameters) == ["seen"]
+
+
+@settings(max_examples=90)
+@given(one=strategies.integers())
+def test_a_property_has_a_share_of_its_examples_but_for_the_long_run(pytestconfig: pytest.Config, one: int) -> None:
+    chosen: Any = test_a_property_has_a_share_of_its_examples_but_for_the_long_run
+    is_ordinary = "not long" in pytestconfig.option.markexpr
+    assert chosen._hypothesis_internal_use_settings.max_examples == (30 if is_ordinary else 90)

@@ -243,8 +243,8 @@ def _attempt(row: TableRow, mode: str, action: Callable[P, T], *args: P.args, **
 
 
 def _release(device: str) -> None:
-    gc.collect()
     if device == "cuda":
+        gc.collect()
         torch.cuda.empty_cache()
 
 

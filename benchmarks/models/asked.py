@@ -3,7 +3,8 @@
 python -m benchmarks.models.asked --models llama,dit,convnext --out build/models/asked.json
 
 Without a card torch cannot say which attention it would take there: flash attention is assumed. Backward graphs of a
-CUDA device are traced with a card alone; elsewhere `--device cpu` traces them.
+CUDA device are traced with a card alone; elsewhere `--device cpu` traces them, layer norms as a card has them. Use the
+card's version of torch: another one may take operators apart otherwise.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks.models.catalogue import MODELS, Model, Setting
 from benchmarks.models.tuning import AskedRegion, FolderSource, write_asked
 from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.inside.compiling import look
+from fusetune.torch_compile.inside.norms import norms_of_a_card
 from fusetune.torch_compile.inside.passes import Looking, Proposer
 from fusetune.torch_compile.inside.regions import PortableRegion
 from fusetune.torch_compile.inside.traced import TracedGraph
@@ -65,7 +67,7 @@ def asked_by(model: Model, setting: Setting, is_training: bool, engines: Sequenc
             _traced(model, setting, backend, is_training, engine="eager")
         inside = RegionsInside(backend)
         if "inductor" in engines:
-            with contextlib.suppress(_Enough):
+            with contextlib.suppress(_Enough), norms_of_a_card():
                 _traced(model, setting, inside, is_training)
     for region in inside.regions:
         source.request(region.fusion, region.binding, weight=float(region.moved_bytes))

@@ -125,7 +125,7 @@ def _measured(piece: Piece, given: argparse.Namespace) -> dict[str, Any]:
         if given.device == "cuda":
             for call in calls.values():
                 warmed(call)
-            calls = {name: captured(call).replay for name, call in calls.items()}  # type: ignore[misc]  # replays
+            calls = {name: captured(call).replay for name, call in calls.items()}  # type: ignore[misc]  # a replay is called like a run
         for name, taken in samples_us(calls, given.rounds).items():
             us, iqr = middle(taken)
             found[name + "_us"], found[name + "_iqr_us"] = us, iqr

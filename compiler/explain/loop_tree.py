@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from math import prod
 
 from compiler.analysis.loops.axes import Loop, loop_map
+from compiler.analysis.loops.deal import dealt_axes
 from compiler.analysis.memory.allocation import layout_of
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.id_exprs import Swizzle
@@ -77,12 +78,15 @@ class _Loops:
 
 def _header(sf: ScheduledFusion, members: Sequence[Loop]) -> str:
     """`TIDx 128`, `Serial 16 folded`; nothing of a loop that runs once, or along which no element differs."""
-    axes = [(sf.tensor(name).loop[i], sf.tensor(name).types[i]) for name, i in members]
+    places = [(sf.tensor(name), i) for name, i in members]
+    axes = [(t.loop[i], t.types[i]) for t, i in places]
     extents = [axis.extent for axis, _ in axes if not axis.is_broadcast]
     if max(extents, default=1) == 1:
         return ""
     type_ = next((p for _, p in axes if p is not ParallelType.SERIAL), ParallelType.SERIAL)
-    return f"{type_} {max(extents)}{' folded' if any(axis.is_reduction for axis, _ in axes) else ''}"
+    dealt = max((t.dealt for t, i in places if (dealt_axes(t) or ())[:1] == (i,)), default=0)
+    folded = " folded" if any(axis.is_reduction for axis, _ in axes) else ""
+    return f"{type_} {max(extents)}{folded}{f' dealt to {dealt} blocks' if dealt else ''}"
 
 
 def _body(sf: ScheduledFusion, computed: Sequence[_Computed], depth: int) -> Iterator[str]:

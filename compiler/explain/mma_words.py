@@ -34,8 +34,20 @@ def _words(facts: Facts, product: MmaProduct) -> Iterator[str]:
     if product.unit is MmaUnit.WGMMA:
         late = counted(t.in_flight, "group") if t.in_flight else "none"
         yield f"  under way when the next stage is waited for: {late}"
+        yield from _dealt(facts)
     elif product.unit is MmaUnit.TCGEN05:
         yield f"  places of results: {1 + t.in_flight}, of {made.n} columns each"
+
+
+def _dealt(facts: Facts) -> Iterator[str]:
+    """Who has which turns, where they are dealt to blocks."""
+    deal = facts.deal
+    if deal is None:
+        return
+    tiles, steps = counted(deal.tile.extent, "tile"), counted(deal.step.extent, "step")
+    share = counted(-(-deal.positions // deal.blocks), "step")
+    yield f"  {tiles} of {steps} dealt to {deal.blocks} blocks, {share} or one less each"
+    yield f"  a tile's sum is made by the block with its first step, of its own part and {deal.others} others at most"
 
 
 def _operand(facts: Facts, name: str, side: object) -> str:

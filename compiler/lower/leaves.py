@@ -48,11 +48,12 @@ from compiler.lower.scans import lower_scan
 from compiler.lower.shared_bounds import inside_registers, inside_shared
 from compiler.lower.tensor_memory import lower_tmem_copy
 from compiler.lower.thread_predicates import (
-    by_computing_threads,
-    by_first_threads,
-    by_storing_threads,
+    computing_threads,
+    first_threads,
     loading_blocks,
     storing_blocks,
+    storing_threads,
+    under,
 )
 from compiler.lower.turns import counted, turns_of
 
@@ -115,7 +116,7 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             return (_matrices(facts, op, t, scope),)
         case CopyInstruction(path=Path.CP_ASYNC):
             copy = inside_shared(facts, op, _copy_async(facts, op, t, scope), _open_bounds(facts, t, scope))
-            return (by_storing_threads(facts, t, copy),)
+            return (under(storing_threads(facts, t), copy),)
         case CopyInstruction(path=Path.ST_TMEM | Path.LD_TMEM):
             first = columns_of_turn(facts, op.tensor_inputs[0], scope.loops)
             return lower_tmem_copy(facts, op, first)
@@ -135,12 +136,12 @@ def lower_leaf(facts: Facts, op: TensorOp, scope: Scope) -> tuple[Stmt, ...]:
             store = _move(facts, op, t, scope)
             assert isinstance(store, GlobalStore | SharedStore), "registers are stored"
             guarded = inside_shared(facts, op, replace(store, source=source), _open_bounds(facts, t, scope))
-            return (declared, copied, by_storing_threads(facts, t, guarded))
+            return (declared, copied, under(storing_threads(facts, t), guarded))
         moved = inside_shared(facts, op, _move(facts, op, t, scope), _open_bounds(facts, t, scope))
         if isinstance(moved, GlobalLoad) and moved.is_written:
-            return (by_first_threads(facts, t, moved),)
-        by_threads = by_computing_threads if t.memory is MemoryType.LOCAL else by_storing_threads
-        return (by_threads(facts, t, moved),)
+            return (under(first_threads(facts, t), moved),)
+        by = computing_threads(facts, t) if t.memory is MemoryType.LOCAL else storing_threads(facts, t)
+        return (under(by, moved),)
     operands = tuple(x if isinstance(x, Number) else _read(facts, op, x) for x in op.inputs)
     if op.kind in SCANS:
         turn, source = scope.count(scope.depth), _read(facts, op, op.tensor_inputs[0])
@@ -337,7 +338,7 @@ def _tile(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, instruction: 
     if copy.correctness is not Correctness.STRONG:
         # What the ends of the dimensions do not keep out: a tile whose first place is a hole has no element.
         guards = (*guards, *(Less(b.index, const(b.extent)) for b in _open_bounds(facts, t, scope)))
-    return If(guards, (store,)) if guards else store
+    return under(guards, store)
 
 
 def _bulk(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, nbytes: int) -> Stmt:
@@ -352,8 +353,8 @@ def _bulk(facts: Facts, op: TensorOp, t: TensorView, scope: Scope, nbytes: int) 
         target, blocks = _shared(facts, t, write, scope), multicast_blocks(facts, op)
         load = BulkLoad(target, name, offset, scope.barrier, nbytes, blocks)
         guards = (*inside, *loading_blocks(facts, t))
-        return If(guards, (load,)) if guards else load
+        return under(guards, load)
     name, offset = place_in(t, write)
     store = BulkStore(_shared(facts, run.shared_tensor, read, scope), name, offset, nbytes)
     guards = (*inside, *storing_blocks(facts, t))
-    return If(guards, (store,)) if guards else store
+    return under(guards, store)

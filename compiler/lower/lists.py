@@ -16,9 +16,9 @@ from compiler.analysis.memory.list_chunks import chunk_elems, in_chunk
 from compiler.arch import MAX_WORD_BYTES, PARAMETER_BYTES
 from compiler.ir.expr import Var, const, var
 from compiler.ir.fusion import Fusion
-from compiler.lower.kernel_ir import Elected, GlobalLoad, GlobalStore, If, Kernel, Loop, Stmt
+from compiler.lower.kernel_ir import GlobalLoad, GlobalStore, If, Kernel, Stmt
 from compiler.lower.operands import Less, ListTable
-from compiler.lower.traversal import map_exprs
+from compiler.lower.traversal import map_exprs, with_bodies
 
 _ADDRESS_BYTES = 8
 _ROW_BYTES = 12
@@ -63,13 +63,9 @@ def _ended(body: tuple[Stmt, ...], elems: Var, listed: frozenset[str]) -> tuple[
 
 def _ended_statement(s: Stmt, elems: Var, listed: frozenset[str]) -> Stmt:
     match s:
-        case Loop() | Elected():
-            return replace(s, body=_ended(s.body, elems, listed))
-        case If():
-            return replace(s, then=_ended(s.then, elems, listed), orelse=_ended(s.orelse, elems, listed))
         case GlobalLoad() | GlobalStore() if s.tensor in listed and s.width > 1:
             return replace(s, tail=Less(s.offset + var(lane_variable(s.width)), var(elems)))
         case GlobalLoad() | GlobalStore() if s.tensor in listed:
             return replace(s, guards=(*s.guards, Less(s.offset, var(elems))))
         case _:
-            return s
+            return with_bodies(s, lambda inside: _ended(inside, elems, listed))

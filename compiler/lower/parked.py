@@ -23,7 +23,7 @@ from compiler.ir.tensor import TensorView
 from compiler.lower.kernel_ir import CopyAsync, Declare, Elected, GlobalLoad, If, Loop, SharedLoad, Stmt
 from compiler.lower.operands import Reg, Shared
 from compiler.lower.sync_ir import WaitCopies
-from compiler.lower.traversal import fields_of, map_exprs, walk
+from compiler.lower.traversal import fields_of, map_exprs, walk, with_bodies
 
 
 def park_registers(facts: Facts, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -53,10 +53,8 @@ class _Parking:
                     out.append(replace(s, elems=self.tensor.parked))
                 case Loop(unroll=True) if (size := self.step(s)) is not None:
                     out += self.split(s, size)
-                case Loop() | Elected():
-                    out.append(replace(s, body=self.of(s.body)))
-                case If():
-                    out.append(replace(s, then=self.of(s.then), orelse=self.of(s.orelse)))
+                case Loop() | Elected() | If():
+                    out.append(with_bodies(s, self.of))
                 case _ if self.offsets(s):
                     raise Unsupported(
                         f"{self.tensor.name}: parked elements outside of unrolled loops", "Do not park it."
@@ -132,10 +130,8 @@ class _Parking:
                         raise Unsupported(f"{self.tensor.name}: parked words at odd addresses", "Do not park it.")
                     place = self.place(s.target.offset)
                     out.append(CopyAsync(place, s.tensor, s.offset, s.width, s.cache, s.guards, s.tail, s.within))
-                case Loop() | Elected():
-                    out.append(replace(s, body=self.copied(s.body)))
-                case If():
-                    out.append(replace(s, then=self.copied(s.then), orelse=self.copied(s.orelse)))
+                case Loop() | Elected() | If():
+                    out.append(with_bodies(s, self.copied))
                 case _ if self.offsets(s):
                     raise Unsupported(f"{self.tensor.name}: parked elements used as they are loaded", "Do not park it.")
                 case _:

@@ -18,6 +18,7 @@ from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.kernel_ir import CopyAsync, If, Index, SharedLoad, SharedStore, Stmt
 from compiler.lower.predicates import split_guards
+from compiler.lower.thread_predicates import under
 
 
 def inside_shared(facts: Facts, op: TensorOp, access: Stmt, bounds: tuple[IndexBound, ...]) -> Stmt:
@@ -40,7 +41,7 @@ def inside_shared(facts: Facts, op: TensorOp, access: Stmt, bounds: tuple[IndexB
         case _:
             return access
     guards, _ = split_guards(bounds, width, op.output)
-    return If(guards, (access,)) if guards else access
+    return under(guards, access)
 
 
 def _zeros(load: SharedLoad) -> tuple[Stmt, ...]:
@@ -58,7 +59,7 @@ def inside_registers(facts: Facts, op: TensorOp, statement: Stmt, bounds: tuple[
             offset = facts.indexing.read_offset(op, name)
             if offset.lo < 0 or offset.hi >= layout_of(t).elems:
                 guards, _ = split_guards(bounds, 1, op.output)
-                return If(guards, (statement,)) if guards else statement
+                return under(guards, statement)
     return statement
 
 

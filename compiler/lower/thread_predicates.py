@@ -88,19 +88,6 @@ def _index(type_: ParallelType, extent: int) -> Expr:
     return var(Var(_VARIABLES[type_], extent))
 
 
-def by_storing_threads(facts: Facts, t: TensorView, store: Stmt) -> Stmt:
-    """The store, by the threads that carry it out."""
-    conditions = storing_threads(facts, t)
-    return If(conditions, (store,)) if conditions else store
-
-
-def by_first_threads(facts: Facts, t: TensorView, load: Stmt) -> Stmt:
-    """The load, by one thread for each element; who has the same in registers is left without it."""
-    conditions = first_threads(facts, t)
-    return If(conditions, (load,)) if conditions else load
-
-
-def by_computing_threads(facts: Facts, t: TensorView, access: Stmt) -> Stmt:
-    """An access to memory, by the threads that have a part of `t`."""
-    conditions = computing_threads(facts, t)
-    return If(conditions, (access,)) if conditions else access
+def under(conditions: tuple[Less, ...], s: Stmt) -> Stmt:
+    """The statement under conditions, if there are any."""
+    return If(conditions, (s,)) if conditions else s

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from operator import attrgetter
 from typing import Any
 
@@ -25,6 +25,17 @@ def walk(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
         elif isinstance(s, If):
             waiting += reversed(s.orelse)
             waiting += reversed(s.then)
+
+
+def with_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """The statement with `f` of every body inside it; one that has none as it is."""
+    match s:
+        case Loop() | Elected():
+            return replace(s, body=f(s.body))
+        case If():
+            return replace(s, then=f(s.then), orelse=f(s.orelse))
+        case _:
+            return s
 
 
 def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:

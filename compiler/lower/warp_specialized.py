@@ -11,7 +11,7 @@ compute. To make a circular buffer so: CircularBuffer(kind=WARP_SPECIALIZED, on=
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 
 from compiler.analysis.facts import Facts
@@ -22,9 +22,10 @@ from compiler.errors import Unsupported
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
 from compiler.ir.tensor import TensorView
-from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
+from compiler.lower.kernel_ir import If, Stmt
 from compiler.lower.operands import Less
 from compiler.lower.sync_ir import SetRegisters, Sync, SyncPart
+from compiler.lower.traversal import with_bodies
 
 _PART = 1
 """Number of the barrier of those that compute; 0 is that of the whole block (PTX ISA, barrier)."""
@@ -153,15 +154,4 @@ def meets_in_turns(stages: int, groups: int) -> bool:
 
 def _of_part(body: tuple[Stmt, ...], meeting: SyncPart) -> tuple[Stmt, ...]:
     """Statements whose block barriers are those of one part."""
-    out: list[Stmt] = []
-    for s in body:
-        match s:
-            case Sync():
-                out.append(meeting)
-            case Loop() | Elected():
-                out.append(replace(s, body=_of_part(s.body, meeting)))
-            case If():
-                out.append(replace(s, then=_of_part(s.then, meeting), orelse=_of_part(s.orelse, meeting)))
-            case _:
-                out.append(s)
-    return tuple(out)
+    return tuple(meeting if isinstance(s, Sync) else with_bodies(s, lambda b: _of_part(b, meeting)) for s in body)

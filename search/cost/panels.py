@@ -13,7 +13,7 @@ from math import gcd, prod
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.loops.deal import dealt_axes, usual_turns
+from compiler.analysis.loops.deal import dealt_turns, usual_turns
 from compiler.arch import LINE_BYTES, Card
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
@@ -154,10 +154,9 @@ def _turns(kernel: k.Kernel, axes: list[tuple[int, bool]], at_a_time: int) -> tu
 def _dealt_turns(kernel: k.Kernel, made: TensorView) -> tuple[list[_Values], int] | None:
     """The same of blocks that have equal shares of steps; None of others. A block goes on with the tiles behind the one
     that it begins with."""
-    axes = dealt_axes(made) if made.dealt else None
-    if axes is None:
+    if (found := dealt_turns(made)) is None:
         return None
-    tiles, steps = (made.loop[i].extent for i in axes)
+    tiles, steps = found
     count, _ = usual_turns(tiles, steps, made.dealt)
     block = np.arange(prod(kernel.grid), dtype=np.int64)
     share = block // kernel.cluster

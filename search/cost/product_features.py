@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.analysis.loops.deal import dealt_axes, most_others
+from compiler.analysis.loops.deal import dealt_turns, most_others, usual_turns
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, Card
 from compiler.ir.ops import CONTRACTIONS
@@ -100,6 +100,7 @@ def product_features(
         line_bytes=float(prod(kernel.grid) * sum(c.nbytes / c.blocks * c.times * c.lines for c in copies)),
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
         stored_bytes=_stored_bytes(kernel, sites, askers if by_groups else 1, threads),
+        storing=_storing(kernel, made),
         **_handed_on(kernel, made),
     )
 
@@ -118,14 +119,20 @@ def _stored_bytes(kernel: k.Kernel, sites: list[StatementSite], groups: int, thr
     return found
 
 
+def _storing(kernel: k.Kernel, made: TensorView) -> float:
+    """Blocks that store: of a sum in parts those of the last, of dealt steps as many as have the tiles together."""
+    if (turns := dealt_turns(made)) is not None:
+        return kernel.cluster * turns[0] / usual_turns(*turns, made.dealt)[0]
+    return prod(kernel.grid) / (kernel.grid[1] if kernel.scratch else 1)
+
+
 def _handed_on(kernel: k.Kernel, made: TensorView) -> dict[str, Any]:
     """Parts of a sum that blocks make, and the bytes of one."""
     sums = sum(p.nbytes for p in kernel.scratch if not p.is_zeroed)
     if not sums:
         return {}
-    if (axes := dealt_axes(made)) is not None and made.dealt:
-        others = most_others(*(made.loop[i].extent for i in axes), made.dealt)
-        return {"parts": 1 + others, "handed_bytes": sums / kernel.grid[0]}
+    if (turns := dealt_turns(made)) is not None:
+        return {"parts": 1 + most_others(*turns, made.dealt), "handed_bytes": sums / kernel.grid[0]}
     tiles, parts = kernel.grid[0] * kernel.grid[2], kernel.grid[1]
     return {"parts": parts, "handed_bytes": sums / (tiles * (parts - 1))}
 

@@ -84,7 +84,7 @@ class ProductFeatures:
                     is read
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
     line_bytes      the first, where a row that begins inside a line counts with both of its lines
-    stored_bytes    that a block stores in its life, counted so too; of a sum in parts the last block alone
+    stored_bytes    that each of the blocks that store does in its life, counted so too; storing: so many blocks
     parts           of a sum, that blocks hand over, of handed_bytes each
     """
 
@@ -108,6 +108,7 @@ class ProductFeatures:
     line_bytes: float
     dram_bytes: float
     stored_bytes: float = 0.0
+    storing: float = 0.0
     parts: int = 1
     handed_bytes: float = 0.0
 
@@ -139,7 +140,7 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
         work_us = turns * (body_us + FILL_US) + DRAIN_US
         share = 1.0 - (1.0 - CLOCK_SHARE) * min(1.0, work_us / COOL_US)
         clock = card.max_sm_clock_mhz * share
-    lines = f.line_bytes + f.blocks * f.stored_bytes / f.parts
+    lines = f.line_bytes + f.storing * f.stored_bytes
     l2_us = max(f.l2_bytes / sms, lines / card.sm_count) / (L2_BYTES_PER_CLOCK * clock)
     dram_us = 1e6 * f.dram_bytes / card.dram.best_read
     waits_us = turns * f.chunks * STAGE_US + FEW_BYTES_US / (each * f.stages * f.stage_bytes) + AGAIN_US * l2_us

@@ -141,6 +141,8 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             taken = (*(slice(None),) * dims[0], slice(op.start, stop, op.step))
             return lambda x: x[taken]
         case OpKind.FLIP:
+            if result.dtype.nbytes == 1:  # of 8-bit floats torch flips only the bytes
+                return lambda x: x.view(torch.uint8).flip(dims).view(x.dtype)
             return lambda x: x.flip(dims)
         case OpKind.PAD:
             return _pad(op, fusion)

@@ -71,9 +71,9 @@ def fit(fusions: Sequence[TimedFusion], card: str) -> CardRanker:
         )
     names, centres, tables = _tables(chosen)
     model = float(np.mean([rank_correlation(one.predicted, one.measured) for one in tables]))
-    found = {penalty: float(np.mean(_held_out(tables, penalty))) for penalty in PENALTIES}
+    found = dict(zip(PENALTIES, _held_out(tables), strict=True))
     penalty = max(PENALTIES, key=lambda one: found[one])
-    weights = _solved(tables, penalty)
+    (weights,) = _solved(*_means(tables), (penalty,))
     learnt = {
         name: Learnt(float(centre), float(weight))
         for name, centre, weight in zip(names, centres, weights, strict=True)
@@ -137,26 +137,36 @@ def _table(fusion: TimedFusion, features: Vector) -> _Table:
     return _Table(features, predicted, measured, weighed @ rows, weighed @ (errors - counts @ errors))
 
 
-def _held_out(tables: Sequence[_Table], penalty: float) -> list[float]:
-    """The rank correlation of each fusion, by what the others tell."""
+def _held_out(tables: Sequence[_Table]) -> list[float]:
+    """By penalty, the mean rank correlation of fusions, each by what the others tell."""
+    inner, outer = _means(tables)
     found = []
     for one in tables:
-        weights = _solved([other for other in tables if other is not one], penalty)
-        found.append(rank_correlation(one.predicted + one.features @ weights, one.measured))
-    return found
+        others = len(tables) - 1
+        less = [(whole * len(tables) - own) / others for whole, own in ((inner, one.inner), (outer, one.outer))]
+        told = [one.predicted + one.features @ weights for weights in _solved(less[0], less[1], PENALTIES)]
+        found.append([rank_correlation(each, one.measured) for each in told])
+    return [float(mean) for mean in np.mean(found, axis=0)]
 
 
-def _solved(tables: Sequence[_Table], penalty: float) -> Vector:
-    """The weight of each feature; 0 for one that differs within no fusion."""
-    inner = np.mean([one.inner for one in tables], axis=0)
-    outer = np.mean([one.outer for one in tables], axis=0)
-    deviations = np.sqrt(np.diag(inner))
+def _means(tables: Sequence[_Table]) -> tuple[Vector, Vector]:
+    """Of `inner` and `outer`."""
+    return np.mean([one.inner for one in tables], axis=0), np.mean([one.outer for one in tables], axis=0)
+
+
+def _solved(inner: Vector, outer: Vector, penalties: Sequence[float]) -> list[Vector]:
+    """The weight of each feature, by penalty; 0 for one that differs within no fusion."""
+    deviations = np.sqrt(np.maximum(np.diag(inner), 0.0))
     differ = deviations > _NOTHING
     scaled = inner[np.ix_(differ, differ)] / np.outer(deviations[differ], deviations[differ])
-    weights = np.zeros(len(deviations))
-    eye = penalty * np.eye(len(scaled))
-    weights[differ] = np.linalg.solve(scaled + eye, outer[differ] / deviations[differ]) / deviations[differ]
-    return weights
+    values, vectors = np.linalg.eigh(scaled)
+    along = vectors.T @ (outer[differ] / deviations[differ])
+    found = []
+    for penalty in penalties:
+        weights = np.zeros(len(deviations))
+        weights[differ] = vectors @ (along / (np.maximum(values, 0.0) + penalty)) / deviations[differ]
+        found.append(weights)
+    return found
 
 
 _NOTHING = 1e-9

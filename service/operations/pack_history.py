@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from fusetune.wire.history import HISTORY_FORMAT, PackedCandidate, PackedTrial, PackedTuning
 from fusetune.wire.pack import PackFile, PackWriter, UnusablePack, history_member, is_history, strict_json
 from fusetune.wire.service import ACTIVE
-from search.space.renamed import point_today
 from service.db import trials, tunings
 from service.db.kernels import Key
 from service.db.models import KernelRow, TuningRow
@@ -104,5 +103,7 @@ def take_in(session: Session, one: PackedTuning) -> int:
 
 
 def _row(trial: PackedTrial) -> dict[str, Any]:
+    from search.space.renamed import point_today  # `service.later`
+
     data = trial.model_dump(mode="json", exclude={"candidate"})
     return {**data, "scheduler": trial.candidate.scheduler, "point": point_today(trial.candidate.point)}

@@ -28,7 +28,6 @@ from fusetune.wire.parse import parse_binding, parse_fusion
 from fusetune.wire.printing import fusion_text
 from fusetune.wire.problems import InvalidDocument
 from fusetune.wire.service import PackTaken
-from search.space.renamed import point_today
 from service.db import cards, fusions, kernels, keys, overview, signatures, tunings
 from service.db.kernels import DeletedKernel, Key
 from service.db.models import KernelRow
@@ -221,6 +220,8 @@ def _place(session: Session, pack: PackFile, packed: PackedKernel) -> None:
 
 def _row(session: Session, pack: PackFile, packed: PackedKernel, artifact: KernelArtifact) -> KernelRow:
     """The kernel's row, with its artifact stored."""
+    from search.space.renamed import point_today  # `service.later`
+
     view = packed.view
     sha256 = kernels.put_artifact(session, pack.member(kernel_member(view.artifact_sha256)))
     timing = artifact.timing

@@ -58,6 +58,16 @@ def test_the_types_and_constants_of_those_headers() -> None:
     assert str(0x7F800000) in compiled(text)
 
 
+def test_what_cuda_declares_without_a_header() -> None:
+    text = """
+    extern "C" __global__ void k(float* x, cudaTextureObject_t t) {
+        x[0] = tex2D<float>(t, 1, 2);
+        x[1] = static_cast<float>(cudaErrorInvalidValue);
+    }
+    """
+    assert "tex.2d" in compiled(text)
+
+
 def test_a_header_beside_the_source_is_found(tmp_path: Path) -> None:
     (tmp_path / "mine.cuh").write_text("#define N 7\n")
     assert str(0x40E00000) in compiled(f'#include "mine.cuh"\n{KERNEL.replace("= 1", "= N")}', tmp_path)

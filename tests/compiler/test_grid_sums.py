@@ -97,6 +97,7 @@ def test_each_part_is_waited_for(parts: int, waits: int) -> None:
             product(128, 128, 512, right="mn"),
             Groups(columns=64, step=64, parts=2, in_flight=1, registers=(40, 232)),
             id="two-groups-and-boxes",
+            marks=pytest.mark.long,
         ),
         pytest.param(
             product(100, 72, 528, "i8", "i32"),
@@ -104,7 +105,10 @@ def test_each_part_is_waited_for(parts: int, waits: int) -> None:
             id="ends-of-all-dimensions",
         ),
         pytest.param(
-            product(256, 64, 256, left="mn"), Groups(columns=64, cluster=2, parts=2, stages=2), id="multicast"
+            product(256, 64, 256, left="mn"),
+            Groups(columns=64, cluster=2, parts=2, stages=2),
+            id="multicast",
+            marks=pytest.mark.long,
         ),
     ],
 )

@@ -50,9 +50,11 @@ from compiler.emit.cuda import kernel_only
 from compiler.pipeline import generate
 from compiler.wire import trace_from_json
 
-with open(sys.argv[1]) as file:
-    trace = trace_from_json(json.load(file))
-sys.stdout.buffer.write(generate(trace, arch_named(sys.argv[2])).source.encode())
+sources = {{}}
+for path in sys.argv[2:]:
+    with open(path) as file:
+        sources[path] = generate(trace_from_json(json.load(file)), arch_named(sys.argv[1])).source
+print(json.dumps(sources))
 """
 
 
@@ -62,21 +64,29 @@ def trace_of(name: str) -> ScheduleTrace:
     return trace
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_stored_trace_gives_the_same_bytes_in_a_process_without_search(
-    name: str, request: pytest.FixtureRequest
-) -> None:
+@pytest.fixture(scope="module")
+def there() -> dict[str, str]:
+    """Name -> the source that comes of its trace in a process without search."""
+    paths = {name: str(DATA / f"{name}.json") for name in NAMES}
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "sdk"))), "PYTHONHASHSEED": "7"}
     child = subprocess.run(
-        [sys.executable, "-c", CHILD, str(DATA / f"{name}.json"), ARCH],
+        [sys.executable, "-c", CHILD, ARCH, *paths.values()],
         capture_output=True,
         env=environment,
         cwd=ROOT,
         timeout=120,
     )
     assert child.returncode == 0, child.stderr.decode()
+    sources: dict[str, str] = json.loads(child.stdout)
+    return {name: sources[path] for name, path in paths.items()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stored_trace_gives_the_same_bytes_in_a_process_without_search(
+    name: str, there: dict[str, str], request: pytest.FixtureRequest
+) -> None:
     here = generate(trace_of(name), arch_named(ARCH)).source
-    assert child.stdout == here.encode()
+    assert there[name] == here
     golden = DATA / f"{name}.cu"
     if request.config.getoption("--update-golden"):
         golden.write_text(kernel_only(here), encoding="utf-8")

@@ -96,7 +96,7 @@ it, and so are those of the other lanes, which wait together (PTX ISA, tcgen05.w
 @pytest.mark.parametrize("how", [Ask(columns=16, stages=2, blocks=1, words=4)], ids=["one accumulator"])
 def test_nothing_can_be_left_out(how: Ask, pool: CompilePool) -> None:
     """Without any wait, fence, commit, barrier or deallocation the emulator finds a fault."""
-    fusion = product(384, 16, 256)
+    fusion = product(256, 16, 256)
     made = of_trace(fusion, [*by_one_thread(fusion, how).steps])
     ptx = pool.submit(made.source, made.arch.name).result().ptx
     given = {n: inputs_of(made.fusion.value(n), i) for i, n in enumerate(made.fusion.inputs)}

@@ -35,8 +35,7 @@ def unused(root: Path) -> list[str]:
     defined = []
     for module, path in sources(root).items():
         tree = syntax(path)
-        for node in ast.walk(tree):
-            named.update(_names(node))
+        named.update(_names(tree))
         if module.startswith(PACKAGES):
             defined += [(f"{module}.{name}", name.rpartition(".")[2]) for name in _definitions(tree)]
     for page in root.glob("service/**/*.html"):
@@ -44,12 +43,13 @@ def unused(root: Path) -> list[str]:
     return sorted(place for place, name in defined if not named[name])
 
 
-def _names(node: ast.AST) -> Iterator[str]:
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            yield name
-        case ast.Constant(value=str(text)) if len(text) < 120:
-            yield from _WORD.findall(text)
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                yield name
+            case ast.Constant(value=str(text)) if len(text) < 120:
+                yield from _WORD.findall(text)
 
 
 def _definitions(tree: ast.Module) -> Iterator[str]:

@@ -34,6 +34,12 @@ def dealt_axes(t: TensorView) -> tuple[int, int] | None:
     return (first, first + 1) if are_serial and in_order and tile.extent > 1 and step.extent > 1 else None
 
 
+def dealt_turns(t: TensorView) -> tuple[int, int] | None:
+    """Tiles, and steps of each, whose turns are dealt; None of a tensor of which none are."""
+    axes = dealt_axes(t) if t.dealt else None
+    return (t.loop[axes[0]].extent, t.loop[axes[1]].extent) if axes is not None else None
+
+
 def most_others(tiles: int, steps: int, blocks: int) -> int:
     """Blocks that have parts of one tile's sum beside the one that makes it, at most."""
 

@@ -22,9 +22,10 @@ from compiler.ir.expr import Expr, const
 from compiler.ir.fusion import Literal
 from compiler.ir.ops import MathGrade, OpKind
 from compiler.ir.tensor import CachePolicy
-from compiler.lower.kernel_ir import Compute, Declare, Elected, GlobalLoad, If, Loop, Stmt
+from compiler.lower.kernel_ir import Compute, Declare, GlobalLoad, If, Loop, Stmt
 from compiler.lower.operands import Less, Reg
 from compiler.lower.passes.settled_conditions import outcome
+from compiler.lower.traversal import with_bodies
 
 MOST_TURNS = 32
 """Turns of a loop whose elements are told apart."""
@@ -79,19 +80,8 @@ def _covered(body: tuple[Stmt, ...], aligned: Mapping[str, int], numbers: Iterat
     out: list[Stmt] = []
     for at, s in enumerate(body):
         out += before.get(at, ())
-        out.append(instead[at] if at in instead else _inside(s, aligned, numbers))
+        out.append(instead[at] if at in instead else with_bodies(s, lambda b: _covered(b, aligned, numbers)))
     return tuple(out)
-
-
-def _inside(s: Stmt, aligned: Mapping[str, int], numbers: Iterator[int]) -> Stmt:
-    match s:
-        case Loop() | Elected():
-            return replace(s, body=_covered(s.body, aligned, numbers))
-        case If():
-            then, orelse = (_covered(part, aligned, numbers) for part in (s.then, s.orelse))
-            return replace(s, then=then, orelse=orelse)
-        case _:
-            return s
 
 
 def _loads(at: int, s: Stmt) -> _Loads | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.lower.kernel_ir import Accumulate, Compute, Convert, Declare, Elected, If, Index, Loop, Stmt
+from compiler.lower.kernel_ir import Accumulate, Compute, Convert, Declare, If, Index, Loop, Stmt
 from compiler.lower.operands import Less
+from compiler.lower.traversal import with_bodies
 
 
 def hoist_fold_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -19,17 +20,10 @@ def hoist_fold_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _hoisted(s: Stmt) -> Stmt:
-    match s:
-        case Loop():
-            inner = replace(s, body=hoist_fold_guards(s.body))
-            guards = _shared_guards(inner)
-            return If(guards, (replace(inner, body=_unguarded(inner.body)),)) if guards else inner
-        case If():
-            return replace(s, then=hoist_fold_guards(s.then), orelse=hoist_fold_guards(s.orelse))
-        case Elected():
-            return replace(s, body=hoist_fold_guards(s.body))
-        case _:
-            return s
+    inner = with_bodies(s, hoist_fold_guards)
+    if isinstance(inner, Loop) and (guards := _shared_guards(inner)):
+        return If(guards, (replace(inner, body=_unguarded(inner.body)),))
+    return inner
 
 
 def _shared_guards(loop: Loop) -> tuple[Less, ...]:

@@ -19,7 +19,7 @@ from compiler.lower.operands import Less
 from compiler.lower.predicates import holds_for_block
 from compiler.lower.sync_ir import InitBarriers, Sync
 from compiler.lower.tmem_ir import TmemAddress, TmemDeallocate
-from compiler.lower.traversal import walk
+from compiler.lower.traversal import walk, with_bodies
 
 
 def split_full_tiles(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -151,8 +151,6 @@ def _without_guards(body: tuple[Stmt, ...], met: set[Less]) -> tuple[Stmt, ...]:
                 out.append(replace(s, guards=tuple(g for g in s.guards if g not in met), tail=tail))
             case Accumulate():
                 out.append(replace(s, guards=tuple(g for g in s.guards if g not in met)))
-            case Loop() | Elected():
-                out.append(replace(s, body=_without_guards(s.body, met)))
             case If() if cut_access(s) is not None and set(s.conditions) <= met:
                 out += _without_guards(s.then, met)
             case If():
@@ -160,5 +158,5 @@ def _without_guards(body: tuple[Stmt, ...], met: set[Less]) -> tuple[Stmt, ...]:
                 conditions = tuple(c for c in s.conditions if c not in met or cut_access(s) is None)
                 out.append(replace(s, conditions=conditions, then=then, orelse=orelse))
             case _:
-                out.append(s)
+                out.append(with_bodies(s, lambda inside: _without_guards(inside, met)))
     return tuple(out)

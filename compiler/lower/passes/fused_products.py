@@ -8,11 +8,11 @@ Such a product is no value (`compiler.ir.pinned`): nothing else reads it, so tha
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from compiler.ir.ops import PRODUCTS, MathGrade, OpKind
-from compiler.lower.kernel_ir import Accumulate, Compute, Declare, Elected, If, Loop, Stmt
+from compiler.lower.kernel_ir import Accumulate, Compute, Declare, Stmt
 from compiler.lower.operands import Reg
+from compiler.lower.traversal import with_bodies
 
 
 def fuse_products(body: tuple[Stmt, ...], terms: Collection[str]) -> tuple[Stmt, ...]:
@@ -20,11 +20,6 @@ def fuse_products(body: tuple[Stmt, ...], terms: Collection[str]) -> tuple[Stmt,
     out: list[Stmt] = []
     for s in body:
         match s:
-            case Loop() | Elected():
-                out.append(replace(s, body=fuse_products(s.body, terms)))
-            case If():
-                then, orelse = fuse_products(s.then, terms), fuse_products(s.orelse, terms)
-                out.append(replace(s, then=then, orelse=orelse))
             case Accumulate(kind=OpKind.SUM, guards=()) if s.source.name in terms:
                 made = out[-1] if out else None
                 if isinstance(made, Compute) and made.kind in PRODUCTS and made.target == s.source:
@@ -33,7 +28,7 @@ def fuse_products(body: tuple[Stmt, ...], terms: Collection[str]) -> tuple[Stmt,
                 else:
                     out.append(s)
             case _:
-                out.append(s)
+                out.append(with_bodies(s, lambda inside: fuse_products(inside, terms)))
     return tuple(out)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.lower.kernel_ir import Elected, If, Loop, Stmt
+from compiler.lower.traversal import with_bodies
 
 
 def join_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -29,16 +30,8 @@ def join_guards(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _inside(s: Stmt) -> Stmt:
-    match s:
-        case Loop():
-            inner = replace(s, body=join_guards(s.body))
-            return _before(inner) or inner
-        case If():
-            return replace(s, then=join_guards(s.then), orelse=join_guards(s.orelse))
-        case Elected():
-            return replace(s, body=join_guards(s.body))
-        case _:
-            return s
+    inner = with_bodies(s, join_guards)
+    return (_before(inner) if isinstance(inner, Loop) else None) or inner
 
 
 def _before(loop: Loop) -> If | None:

@@ -9,29 +9,20 @@ between them uses what those bring, stores to the columns that they read, or tel
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from compiler.ir.ops import OpKind
-from compiler.lower.kernel_ir import Compute, Declare, Elected, If, Loop, Opaque, Stmt
+from compiler.lower.kernel_ir import Compute, Declare, Loop, Opaque, Stmt
 from compiler.lower.operands import Reg
 from compiler.lower.tmem_ir import TmemLoad, TmemStore, Unpack, WaitTmemLoads, WaitTmemStores
-from compiler.lower.traversal import walk
+from compiler.lower.traversal import walk, with_bodies
 
 
 def join_load_waits(body: tuple[Stmt, ...], columns: Mapping[str, str]) -> tuple[Stmt, ...]:
     """The body with every such wait left out. `columns`: by tensor in tensor memory, what those that lie in columns of
     its own are called together (`analysis.tmem.placement`)."""
-    out: list[Stmt] = []
-    for s in body:
-        match s:
-            case Loop() | Elected():
-                out.append(replace(s, body=join_load_waits(s.body, columns)))
-            case If():
-                then, orelse = join_load_waits(s.then, columns), join_load_waits(s.orelse, columns)
-                out.append(replace(s, then=then, orelse=orelse))
-            case _:
-                out.append(s)
+    out = [with_bodies(s, lambda inside: join_load_waits(inside, columns)) for s in body]
     at = len(out)
     while at:
         at -= 1

@@ -13,25 +13,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.ir.expr import Expr, var
-from compiler.lower.kernel_ir import Declare, Elected, If, Loop, Opaque, Stmt
+from compiler.lower.kernel_ir import Declare, Loop, Opaque, Stmt
 from compiler.lower.operands import Reg
 from compiler.lower.tmem_ir import TmemLoad, Unpack, WaitTmemLoads
+from compiler.lower.traversal import with_bodies
 
 
 def keep_loads_in_flight(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body with every such loop cut in two."""
     out: list[Stmt] = []
     for s in body:
-        match s:
-            case Loop() if (cut := _cut(s)) is not None:
-                out += cut
-            case Loop() | Elected():
-                out.append(replace(s, body=keep_loads_in_flight(s.body)))
-            case If():
-                then, orelse = keep_loads_in_flight(s.then), keep_loads_in_flight(s.orelse)
-                out.append(replace(s, then=then, orelse=orelse))
-            case _:
-                out.append(s)
+        cut = _cut(s) if isinstance(s, Loop) else None
+        out += cut if cut is not None else (with_bodies(s, keep_loads_in_flight),)
     return tuple(out)
 
 

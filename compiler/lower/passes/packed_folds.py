@@ -14,8 +14,9 @@ from dataclasses import replace
 from compiler.dtypes import DType
 from compiler.ir.expr import Expr
 from compiler.ir.ops import EXTREMES, OpKind
-from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Compute, Declare, Elected, If, Loop, Stmt
+from compiler.lower.kernel_ir import Accumulate, AccumulateRun, Compute, Declare, Loop, Stmt
 from compiler.lower.operands import Reg
+from compiler.lower.traversal import with_bodies
 
 _HALVES = (DType.F16, DType.BF16)
 
@@ -26,16 +27,8 @@ def pack_folds(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _packed(s: Stmt) -> Stmt:
-    match s:
-        case Loop():
-            inner = replace(s, body=pack_folds(s.body))
-            return _joined(inner) or inner
-        case If():
-            return replace(s, then=pack_folds(s.then), orelse=pack_folds(s.orelse))
-        case Elected():
-            return replace(s, body=pack_folds(s.body))
-        case _:
-            return s
+    inner = with_bodies(s, pack_folds)
+    return (_joined(inner) if isinstance(inner, Loop) else None) or inner
 
 
 def _joined(loop: Loop) -> AccumulateRun | None:

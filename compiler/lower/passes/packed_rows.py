@@ -10,7 +10,6 @@ itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from compiler.lower.kernel_ir import (
     Accumulate,
@@ -18,11 +17,8 @@ from compiler.lower.kernel_ir import (
     Compute,
     Convert,
     Declare,
-    Elected,
     GlobalLoad,
     GlobalStore,
-    If,
-    Loop,
     Opaque,
     ScanLanes,
     SharedLoad,
@@ -32,7 +28,7 @@ from compiler.lower.kernel_ir import (
 )
 from compiler.lower.operands import Reg
 from compiler.lower.sync_ir import ClusterWait, Sync
-from compiler.lower.traversal import walk
+from compiler.lower.traversal import walk, with_bodies
 
 _ENDS = Sync | Shuffle | ScanLanes | ClusterWait
 """What ends a pass over a row."""
@@ -41,7 +37,7 @@ _ENDS = Sync | Shuffle | ScanLanes | ClusterWait
 def keep_rows_packed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body, and each body inside it, with `Opaque` before the second and every later pass over a loaded array."""
     if not any(isinstance(s, _ENDS) for s in body):  # there is but one pass
-        return tuple(_inside(s) for s in body)
+        return tuple(with_bodies(s, keep_rows_packed) for s in body)
     arrays = {s.name: s for s in body if isinstance(s, Declare) and s.elems > 1}
     loaded: set[str] = set()
     read: set[str] = set()
@@ -57,18 +53,8 @@ def keep_rows_packed(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         out += [Opaque(name, arrays[name].dtype, arrays[name].elems) for name in sorted(used & passed)]
         passed -= used
         read |= used
-        out.append(_inside(s))
+        out.append(with_bodies(s, keep_rows_packed))
     return tuple(out)
-
-
-def _inside(s: Stmt) -> Stmt:
-    match s:
-        case Loop() | Elected():
-            return replace(s, body=keep_rows_packed(s.body))
-        case If():
-            return replace(s, then=keep_rows_packed(s.then), orelse=keep_rows_packed(s.orelse))
-        case _:
-            return s
 
 
 def _read(s: Stmt) -> Iterator[str]:

@@ -15,10 +15,10 @@ from dataclasses import replace
 from itertools import groupby
 
 from compiler.ir.expr import Expr, Mod, Var, const, var
-from compiler.lower.kernel_ir import Accumulate, Declare, Elected, GlobalLoad, GlobalStore, If, Loop, Stmt
+from compiler.lower.kernel_ir import Accumulate, Declare, GlobalLoad, GlobalStore, If, Loop, Stmt
 from compiler.lower.operands import Less
 from compiler.lower.passes.settled_conditions import outcome
-from compiler.lower.traversal import map_exprs, walk
+from compiler.lower.traversal import map_exprs, walk, with_bodies
 
 
 def peel_steps(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -28,12 +28,8 @@ def peel_steps(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
         match s:
             case Loop() if s.unroll and s.trip.is_const and (asked := _asked(s)):
                 out += _peeled(s, asked)
-            case Loop() | Elected():
-                out.append(replace(s, body=peel_steps(s.body)))
-            case If():
-                out.append(replace(s, then=peel_steps(s.then), orelse=peel_steps(s.orelse)))
             case _:
-                out.append(s)
+                out.append(with_bodies(s, peel_steps))
     return tuple(out)
 
 

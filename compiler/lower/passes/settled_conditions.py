@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from compiler.ir.expr import relies_on_bounds
-from compiler.lower.kernel_ir import Accumulate, CopyAsync, Declare, Elected, GlobalLoad, GlobalStore, If, Loop, Stmt
+from compiler.lower.kernel_ir import Accumulate, CopyAsync, Declare, GlobalLoad, GlobalStore, If, Stmt
 from compiler.lower.operands import Less
+from compiler.lower.traversal import with_bodies
 
 Known = frozenset[Less]
 _Access = TypeVar("_Access", GlobalLoad, GlobalStore)
@@ -48,8 +49,6 @@ def _settled(body: tuple[Stmt, ...], known: Known) -> tuple[Stmt, ...]:
         match s:
             case If():
                 out += _branch(s, known)
-            case Loop() | Elected():
-                out.append(replace(s, body=_settled(s.body, known)))
             case GlobalLoad() | CopyAsync():
                 left = _open((*s.guards, *s.within), known)
                 guards = tuple(c for c in left if c in s.guards)
@@ -61,7 +60,7 @@ def _settled(body: tuple[Stmt, ...], known: Known) -> tuple[Stmt, ...]:
             case Accumulate():
                 out.append(replace(s, guards=_open(s.guards, known)))
             case _:
-                out.append(s)
+                out.append(with_bodies(s, lambda inside: _settled(inside, known)))
     return tuple(out)
 
 

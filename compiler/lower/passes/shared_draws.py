@@ -12,9 +12,9 @@ from dataclasses import replace
 from compiler.dtypes import DType
 from compiler.ir.expr import const
 from compiler.ir.ops import OpKind
-from compiler.lower.kernel_ir import Compute, Declare, Elected, If, Loop, SharedCall, Stmt
+from compiler.lower.kernel_ir import Compute, Declare, Loop, SharedCall, Stmt
 from compiler.lower.operands import Reg
-from compiler.lower.traversal import registers_set
+from compiler.lower.traversal import registers_set, with_bodies
 
 WORDS = 4
 """Of a call (Philox 4x32)."""
@@ -26,15 +26,8 @@ def share_draws(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 
 def _shared(s: Stmt) -> tuple[Stmt, ...]:
-    match s:
-        case Loop():
-            return _in_loop(replace(s, body=share_draws(s.body)))
-        case If():
-            return (replace(s, then=share_draws(s.then), orelse=share_draws(s.orelse)),)
-        case Elected():
-            return (replace(s, body=share_draws(s.body)),)
-        case _:
-            return (s,)
+    inner = with_bodies(s, share_draws)
+    return _in_loop(inner) if isinstance(inner, Loop) else (inner,)
 
 
 def _in_loop(loop: Loop) -> tuple[Stmt, ...]:

@@ -20,7 +20,7 @@ from compiler.ir.fusion import Literal, Number
 from compiler.ir.ops import BITS, MathGrade, OpKind
 from compiler.lower.kernel_ir import Compute, Convert, Declare, Elected, If, Loop, Stmt
 from compiler.lower.operands import Reg
-from compiler.lower.traversal import registers_of, registers_set, walk
+from compiler.lower.traversal import registers_of, registers_set, walk, with_bodies
 from compiler.lower.whole_ir import Divisor, WholeNumber
 
 MOST = 2**21
@@ -177,10 +177,6 @@ class _Joining:
         match s:
             case Loop():
                 return replace(s, body=self.body(s.body, (*loops, s)))
-            case Elected():
-                return replace(s, body=self.body(s.body, loops))
-            case If():
-                return replace(s, then=self.body(s.then, loops), orelse=self.body(s.orelse, loops))
             case Declare() if s.name in self.arrays:
                 return replace(s, dtype=DType.I32)
             case Compute() if id(s) in self.chains:
@@ -190,7 +186,7 @@ class _Joining:
             case Convert(source=source) if source.name in self.arrays:
                 return replace(s, source=replace(source, dtype=DType.I32))
             case _:
-                return s
+                return with_bodies(s, lambda inside: self.body(inside, loops))
 
     def _whole(self, chain: _Chain, loops: tuple[Loop, ...]) -> WholeNumber:
         target = replace(chain.last.target, dtype=DType.I32)

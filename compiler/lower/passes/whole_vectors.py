@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from compiler.lower.cut_vectors import cut_access
-from compiler.lower.kernel_ir import Elected, GlobalStore, If, Loop, MatrixLoad, MatrixStore, SharedLoad, Stmt
+from compiler.lower.kernel_ir import GlobalStore, If, Loop, MatrixLoad, MatrixStore, SharedLoad, Stmt
 from compiler.lower.operands import Less
 from compiler.lower.passes.settled_conditions import follows
 from compiler.lower.tmem_ir import TmemStmt
-from compiler.lower.traversal import walk
+from compiler.lower.traversal import walk, with_bodies
 
 
 def ask_for_whole_vectors(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -27,12 +27,10 @@ def _inside(s: Stmt) -> Stmt:
     match s:
         case Loop() if s.unroll and (found := _asked_once(s.body)) is not None:
             return replace(s, body=(found,))
-        case Loop() | Elected():
-            return replace(s, body=ask_for_whole_vectors(s.body))
-        case If() if cut_access(s) is None:
-            return replace(s, then=ask_for_whole_vectors(s.then), orelse=ask_for_whole_vectors(s.orelse))
-        case _:
+        case If() if cut_access(s) is not None:
             return s
+        case _:
+            return with_bodies(s, ask_for_whole_vectors)
 
 
 def _asked_once(turn: tuple[Stmt, ...]) -> If | None:

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import sys
 import types
+from argparse import Namespace
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -188,14 +189,14 @@ def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
     seen: set[int] = set()
     while waiting and len(seen) < MOST_HELD:
         x: Any = waiting.pop()
-        if id(x) in seen or isinstance(x, _STAY) or (isinstance(x, type) and not _is_users(x.__module__)):
+        if id(x) in seen or isinstance(x, _STAY) or (isinstance(x, type) and not is_users(x.__module__)):
             continue
         seen.add(id(x))
         if isinstance(x, type):
             yield _OfClass(x, _plain(x))
             waiting += [*vars(x).values(), *x.__bases__]
         elif isinstance(x, types.FunctionType):
-            if _is_users(x.__module__):
+            if is_users(x.__module__):
                 yield from _own_of(x, waiting)
         elif isinstance(x, types.MethodType):
             waiting += [x.__self__, x.__func__]
@@ -212,12 +213,12 @@ def _held(fn: Callable[..., Any]) -> Iterator[_Held]:
             waiting += x
         elif isinstance(x, tuple):
             waiting += x
-        elif isinstance(x, torch.nn.Module) or _is_users(type(x).__module__):
+        elif is_open(x):
             own = getattr(x, "__dict__", None)
             if isinstance(own, dict):
                 yield _Variables(f"{type(x).__name__}'s attribute", own, dict(own))
                 waiting += own.values()
-            places = _slots_of(type(x))
+            places = slots_of(type(x))
             if places:
                 held = _in_slots(x, places)
                 yield _Slots(x, places, held)
@@ -247,9 +248,9 @@ def _plain(owner: type) -> dict[str, Any]:
     return {name: x for name, x in vars(owner).items() if not (name.startswith("__") or name == "_abc_impl")}
 
 
-def _slots_of(owner: type) -> dict[str, Any]:
+def slots_of(owner: type) -> dict[str, Any]:
     """The descriptors of what lies in slots, by name."""
-    every = [vars(part) for part in owner.__mro__ if _is_users(part.__module__)]
+    every = [vars(part) for part in owner.__mro__ if is_users(part.__module__)]
     return {name: x for own in every for name, x in own.items() if isinstance(x, types.MemberDescriptorType)}
 
 
@@ -266,5 +267,11 @@ _LIBRARIES = {*sys.stdlib_module_names, "torch", "fusetune", "numpy", "sympy"}
 """Whose objects change as they run, and keep no tensor for it."""
 
 
-def _is_users(module: str | None) -> bool:
+def is_open(x: object) -> bool:
+    """Whether a user puts things into the object's attributes: a module, one of a class of the user's, a namespace."""
+    return isinstance(x, torch.nn.Module | types.SimpleNamespace | Namespace) or is_users(type(x).__module__)
+
+
+def is_users(module: str | None) -> bool:
+    """Whether the module is the user's, by its name."""
     return (module or "").partition(".")[0] not in _LIBRARIES or module == "__main__"

@@ -14,9 +14,11 @@ from torch.utils import _pytree as pytree
 
 from fusetune.errors import CannotConvert, FusetuneError, FusetuneWarning, InvalidRequest, LaunchFailed, NotCached
 from fusetune.fusion import Fusion
-from fusetune.jitting.call_key import NoKey, Outside, call_key
+from fusetune.graph.effects import KEEPS
+from fusetune.jitting.call_key import NoKey, call_key
 from fusetune.jitting.gradient import gradient_of
 from fusetune.jitting.last_call import LastCall
+from fusetune.jitting.outside import Outside
 from fusetune.jitting.specialized import Specialized
 from fusetune.jitting.switches import SWAPPING, is_asserted
 from fusetune.query import AcceptLike
@@ -120,9 +122,12 @@ class JitFunction:
                 return self._failed(error, args, kwargs)
         try:
             key = (self._outside.key(), call_key(args, kwargs, torch.is_grad_enabled()))
+            kind = self._known.get(key)
+            if kind is None and self._outside.look():
+                key = (self._outside.key(), key[1])
+                kind = self._known.get(key)
         except NoKey as why:
             return self._eager(f"{why} has no key", args, kwargs)
-        kind = self._known.get(key)
         if kind is None or kind.run is None:
             return self._miss(key, kind, args, kwargs)
         if kind.last is None:
@@ -236,10 +241,15 @@ class JitFunction:
 
     def _specialized(self, args: Any, kwargs: Any, key: tuple[Any, ...] | None = None) -> Specialized:
         if key is None:
+            self._outside.look()
             key = (self._outside.key(), call_key(tuple(args), kwargs, torch.is_grad_enabled()))
         with self._lock:
             if key not in self._known:
-                self._known[key] = self._made(args, kwargs)
+                found = self._made(args, kwargs)
+                if KEEPS in found.why:  # and so it reads something else in every call, of which no trace comes
+                    self._outside.stay()
+                    key = (self._outside.key(), key[1])
+                self._known[key] = found
             return self._known[key]
 
     def _made(self, args: Any, kwargs: Any) -> Specialized:

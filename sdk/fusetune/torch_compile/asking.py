@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from fusetune.running.source import Key, key_of
 from fusetune.torch_compile.choosing import KernelChoice, KernelChoices
 from fusetune.torch_compile.compiling import CompileBackend
 from fusetune.torch_compile.inside.compiling import look
+from fusetune.torch_compile.inside.norms import norms_of_a_card
 from fusetune.torch_compile.inside.passes import Looking, Proposer
 from fusetune.torch_compile.inside.regions import PortableRegion
 from fusetune.torch_compile.inside.traced import TracedGraph, fakes_of, may_be_compiled_again
@@ -86,7 +88,10 @@ class _Inside:
     def __call__(self, gm: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         looking = Looking(Proposer(self.backend.lower, self.options.least_bytes))
         traced = TracedGraph(gm)
-        look(traced, fakes_of(inputs) if may_be_compiled_again(inputs) else inputs, self.options.patches, looking)
+        given = fakes_of(inputs) if may_be_compiled_again(inputs) else inputs
+        is_on_card = any(isinstance(x, torch.Tensor) and x.is_cuda for x in inputs)
+        with contextlib.nullcontext() if is_on_card else norms_of_a_card():
+            look(traced, given, self.options.patches, looking)
         for _, _, said in looking.found:
             if isinstance(said, PortableRegion) and not said.library:
                 self.found.append((said, self.choices.of(said.fusion, said.binding, said.moved_bytes)))

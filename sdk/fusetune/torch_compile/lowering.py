@@ -96,7 +96,7 @@ class Sayable:
         """For the partitioner."""
         if self.rng == "eager" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
             return False
-        if name_of(node) in NEVER:
+        if name_of(node) in NEVER or _is_told_otherwise(node):
             return False
         if name_of(node) in VIEWS or why_not(node) is None:
             return name_of(node) != "unfold" or why_not(node) is None
@@ -108,6 +108,15 @@ class Sayable:
         if key not in self._known:
             self._known[key] = _can_be_taken_apart(node)
         return self._known[key]
+
+
+def _is_told_otherwise(node: fx.Node) -> bool:
+    """Whether torch traces a norm with other types than it has: on the CPU, of elements and weights of two types (as
+    under autocast), statistics are f32 and traced as the elements' type. Eager makes them, and reads them."""
+    if name_of(node) not in ("native_layer_norm", "native_layer_norm_backward"):
+        return False
+    read = [x for source in node.all_input_nodes for x in values_of(source)]
+    return any(x.device.type == "cpu" for x in read) and len({x.dtype for x in read}) > 1
 
 
 def _can_be_taken_apart(node: fx.Node) -> bool:

@@ -15,8 +15,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fusetune.errors import NotCached
-from fusetune.jitting.call_key import NoKey, Outside
+from fusetune.jitting.call_key import NoKey
 from fusetune.jitting.joint import Joint
+from fusetune.jitting.outside import Outside
 from fusetune.torch_ops.forms import CallTensor, read
 from fusetune.torch_ops.plans import JointPlan, cut, results_of, runner
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from compiler.analysis.loops.deal import dealt_axes, most_others
+from compiler.analysis.loops.deal import dealt_turns, most_others
 from compiler.emulate.launch import Completion, EmulatedOutcome
 from compiler.emulate.ptx.module import Module
 from compiler.emulate.run import emulate
@@ -221,9 +221,8 @@ def _blocks(launch: GeneratedLaunch, tiling: Tiling | None) -> tuple[int, ...]:
 
 def _sharing_the_last_tile(launch: GeneratedLaunch) -> int:
     """Blocks, or clusters, that have parts of it, where turns are dealt to them: the first ones."""
-    dealt = ((t, axes) for t in launch.scheduled.tensors if t.dealt and (axes := dealt_axes(t)) is not None)
-    found = (1 + most_others(*(t.loop[i].extent for i in axes), t.dealt) for t, axes in dealt)
-    return next(found, 0)
+    dealt = ((t, turns) for t in launch.scheduled.tensors if (turns := dealt_turns(t)) is not None)
+    return next((1 + most_others(*turns, t.dealt) for t, turns in dealt), 0)
 
 
 def _marked(written: Flags, nbytes: int) -> Offsets:

@@ -170,7 +170,7 @@ class Intervals:
             return Bounded(value, low, high, axes=axes)
         low, high = self._ends_of(op, value, args, dtype)
         if error is not None:
-            size = self._largest(*self.ends(args[0]))
+            size = self._largest(*self.ends(args[0])) if error.argument or error.of_operand else low  # else unread
             below = widen(error, low, size, self.xp)
             low, high = low - below, high + (below if low is high else widen(error, high, size, self.xp))
         if not dtype.is_float:

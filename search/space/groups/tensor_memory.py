@@ -175,9 +175,6 @@ def tmem_constraints(*uses: TmemUse) -> list[Constraint]:
 def _alike() -> list[Constraint]:
     """What patterns of 16 lanes leave to no other knob, and 32x32b has no use for."""
 
-    def halves(pattern: Any, dimsep: Any) -> Any:
-        return (pattern != BY_LANES) | (dimsep == THREADS)
-
     return [
         Constraint(
             "redundant_tmem_buffers",
@@ -188,7 +185,7 @@ def _alike() -> list[Constraint]:
         Constraint(
             "redundant_tmem_dimsep",
             ("tmem_pattern", "tmem_dimsep"),
-            halves,
+            lambda pattern, dimsep: (pattern != BY_LANES) | (dimsep == THREADS),
             "Threads fill the lanes of 32x32b.",
         ),
         Constraint(
@@ -201,9 +198,6 @@ def _alike() -> list[Constraint]:
 
 
 def _threads(use: TmemUse) -> list[Constraint]:
-    def whole_warps(tmem: Any, *sizes: Any) -> Any:
-        return (tmem != use.what) | (reduce(mul, sizes) % WARP_THREADS == 0)
-
     def lanes(tmem: Any, *sizes: Any) -> Any:
         inner, block = sizes[0], reduce(mul, sizes)
         return (tmem != use.what) | (block <= TMEM_LANES) | (inner % TMEM_LANES == 0) | (TMEM_LANES % inner == 0)
@@ -212,7 +206,7 @@ def _threads(use: TmemUse) -> list[Constraint]:
         Constraint(
             "tmem_access_is_warp_collective",
             ("tmem", *use.threads),
-            whole_warps,
+            lambda tmem, *sizes: (tmem != use.what) | (reduce(mul, sizes) % WARP_THREADS == 0),
             f"Tensor memory is accessed by whole warps: a block has a multiple of {WARP_THREADS} threads.",
         ),
         Constraint(
@@ -225,9 +219,6 @@ def _threads(use: TmemUse) -> list[Constraint]:
 
 
 def _columns(use: TmemUse) -> list[Constraint]:
-    def columns(tmem: Any, buffers: Any, *knobs: Any) -> Any:
-        return (tmem != use.what) | (buffers * use.columns(*knobs) <= TMEM_COLUMNS)
-
     def resident(blocks: Any, tmem: Any, buffers: Any, *knobs: Any) -> Any:
         taken = allocated_columns(buffers * use.columns(*knobs))
         return (tmem != use.what) | (np.maximum(blocks, 1) * taken <= TMEM_COLUMNS)
@@ -237,7 +228,7 @@ def _columns(use: TmemUse) -> list[Constraint]:
         Constraint(
             "tmem_columns_fit",
             axes,
-            columns,
+            lambda tmem, buffers, *knobs: (tmem != use.what) | (buffers * use.columns(*knobs) <= TMEM_COLUMNS),
             f"What the threads of a block keep takes at most {TMEM_COLUMNS} columns of 4 bytes.",
         )
     ]
@@ -317,9 +308,6 @@ def _registers(use: TmemUse) -> list[Constraint]:
 def _patterns(use: TmemUse) -> list[Constraint]:
     """Of 16 lanes: bits of a thread's number and of its words are lanes and columns."""
 
-    def warps(tmem: Any, pattern: Any, inner: Any) -> Any:
-        return (tmem != use.what) | (pattern == BY_LANES) | (inner % WARP_THREADS == 0)
-
     def elements(tmem: Any, pattern: Any) -> Any:
         has = [looked_up(f"has_{n}_bytes", partial(_has, n), pattern) for n in use.elements]
         return (tmem != use.what) | reduce(np.logical_and, has)
@@ -334,7 +322,7 @@ def _patterns(use: TmemUse) -> list[Constraint]:
         Constraint(
             "tmem_access_has_a_hardware_pattern",
             ("tmem", "tmem_pattern", use.threads[0]),
-            warps,
+            lambda tmem, pattern, inner: (tmem != use.what) | (pattern == BY_LANES) | (inner % WARP_THREADS == 0),
             "A warp of a pattern of 16 lanes is threads of one row.",
         ),
         Constraint(

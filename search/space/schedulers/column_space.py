@@ -166,9 +166,6 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
     least = min((f.sf.tensor(n).dtype.nbytes for n in f.staged("inner") or f.staged("all")), default=1)
     kept = ("tmem",) if f.uses_of_tmem else ()
 
-    def able(load: Any, which: Any) -> Any:
-        return ~is_mapped(load) | (f.staged_bytes(which) > 0)
-
     def box(load: Any, vector: Any, tx: Any, ty: Any, rows: Any) -> Any:
         return ~is_mapped(load) | (vector * tx <= TENSOR_MAP_BOX) & (ty * rows <= TENSOR_MAP_BOX)
 
@@ -191,9 +188,6 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
         ring = (stages > 1) & (ty * rows * cluster * stages <= f.rows)
         return ~is_mapped(load) | (reuse == SHARED) | ring
 
-    def stays(reuse: Any, load: Any, stages: Any) -> Any:
-        return (reuse != SHARED) | is_mapped(load) & (stages == 1)
-
     def boxes(reuse: Any, ty: Any, rows: Any, cluster: Any) -> Any:
         return (reuse != SHARED) | (f.shared_rows(rows, ty, cluster) <= MAX_BOXES * ty * rows)
 
@@ -202,7 +196,7 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
         Constraint(
             "redundant_load",
             ("load", "columns"),
-            able,
+            lambda load, which: ~is_mapped(load) | (f.staged_bytes(which) > 0),
             "Some input has rows of a multiple of 16 bytes, and columns that are one run: a tensor map brings it.",
         ),
         boxes_fit(("load", "vector", "threads_x", "threads_y", "rows"), box),
@@ -228,7 +222,7 @@ def _staging(f: ColumnFacts) -> list[Constraint]:
         Constraint(
             "redundant_stages",
             ("reuse", "load", "stages"),
-            stays,
+            lambda reuse, load, stages: (reuse != SHARED) | is_mapped(load) & (stages == 1),
             "Rows that stay in shared memory are brought by tensor maps, and no ring turns.",
         ),
         Constraint(
@@ -299,9 +293,6 @@ def _worthwhile(f: ColumnFacts) -> list[Constraint]:
     def covers(which: Any, vector: Any, tx: Any) -> Any:
         return (vector * tx < 2 * f.columns(which)) & ((tx == 1) | (vector * (tx // 2) < f.columns(which)))
 
-    def rows_inside(ty: Any, rows: Any, cluster: Any) -> Any:
-        return (ty * rows * cluster < 2 * f.rows) | (ty * rows * cluster == 1)
-
     def enough(which: Any, vector: Any, tx: Any, ty: Any) -> Any:
         # All that there is, where a block cannot have more.
         whole = (vector * tx >= f.columns(which)) & (ty >= f.rows)
@@ -346,7 +337,7 @@ def _worthwhile(f: ColumnFacts) -> list[Constraint]:
         Constraint(
             "tile_exceeds_the_problem",
             ("threads_y", "rows", "cluster"),
-            rows_inside,
+            lambda ty, rows, cluster: (ty * rows * cluster < 2 * f.rows) | (ty * rows * cluster == 1),
             "The rows of a step are not twice all rows.",
         ),
         Constraint(

@@ -119,9 +119,6 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
         tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)
         return (buffers == 1) | (blocks > 0) & (blocks * f.sm_count * buffers <= tiles)
 
-    def whole(tmem: Any, view: Any, vector: Any) -> Any:
-        return (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector)
-
     return [
         *tmem_constraints(
             TmemUse(STREAMS, f.arch, ("threads_x", "threads_y"), axes, f.stream_widths, part, own, "blocks_per_sm")
@@ -166,7 +163,7 @@ def _tensor_memory(f: FlatFacts) -> list[Constraint]:
         Constraint(
             "tmem_access_moves_whole_words",
             ("tmem", "view", "vector"),
-            whole,
+            lambda tmem, view, vector: (tmem == NO_TMEM) | looked_up("streams_in_words", f.streams_in, view, vector),
             "All streamed inputs are moved by vectors, which go to tensor memory as they are.",
         ),
     ]
@@ -205,9 +202,6 @@ def _multicasts(f: FlatFacts, m: Multicasts) -> list[Constraint]:
     def plain(order: Any) -> Any:
         return (f.held(order) == 1) & (f.swept(order) == 0)
 
-    def plain_tiles(blocks: Any, order: Any) -> Any:
-        return (blocks == 1) | (f.parts(order) == 0)
-
     def smem(blocks: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         need = vector * tx * steps * ty * rows * (f.staged + f.stored + f.repeated)
         return (blocks == 1) | fit(f.arch, need)
@@ -217,7 +211,7 @@ def _multicasts(f: FlatFacts, m: Multicasts) -> list[Constraint]:
         Constraint(
             "multicast_is_of_plain_tiles",
             ("multicast", "tile_order"),
-            plain_tiles,
+            lambda blocks, order: (blocks == 1) | (f.parts(order) == 0),
             "Blocks of a cluster are neighbours along what operands repeat along.",
         ),
         Constraint(
@@ -267,9 +261,6 @@ def _tensor_maps(f: FlatFacts) -> list[Constraint]:
         rows, merged = f.bulk_rows(path), f.is_merged(path)
         return lambda how, view: ~is_mapped(how) | np.where(view == "1d", merged & f.is_aligned(path), rows)
 
-    def sizes(how: Any, view: Any) -> Any:
-        return ~is_mapped(how) | (view != "1d")
-
     def whole_stores(how: Any, view: Any) -> Any:
         extent = np.where(view == "2d", f.inner, f.space.elems)
         return ~is_mapped(how) | (extent * f.narrowest_stored % BULK_BYTES == 0)
@@ -291,7 +282,14 @@ def _tensor_maps(f: FlatFacts) -> list[Constraint]:
         ]
         if f.space.elems > TENSOR_MAP_COORDINATE + 1:
             reason = "Coordinates of a tensor map are below 2^31."
-            out.append(Constraint("tma_coordinates_fit_31_bits", (side, "view"), sizes, reason))
+            out.append(
+                Constraint(
+                    "tma_coordinates_fit_31_bits",
+                    (side, "view"),
+                    lambda how, view: ~is_mapped(how) | (view != "1d"),
+                    reason,
+                )
+            )
     reason = "A tensor-map store writes whole 16 bytes at the end of a row."
     return [*out, Constraint("tma_store_rows_are_multiples_of_16_bytes", ("store", "view"), whole_stores, reason)]
 
@@ -309,9 +307,6 @@ def _bulk_runs(f: FlatFacts) -> list[Constraint]:
 
         return predicate
 
-    def whole_rows(how: Any, view: Any, order: Any, ty: Any, rows: Any) -> Any:
-        return ~is_run(how) | (view == "1d") | (f.rows(order) % (ty * rows) == 0)
-
     out: list[Constraint] = []
     for side in ("load", "store"):
         out += [
@@ -324,7 +319,7 @@ def _bulk_runs(f: FlatFacts) -> list[Constraint]:
             Constraint(
                 "threads_cover_the_tile",
                 (side, "view", "row_order", "threads_y", "rows"),
-                whole_rows,
+                lambda how, view, order, ty, rows: ~is_run(how) | (view == "1d") | (f.rows(order) % (ty * rows) == 0),
                 "Threads read no row from shared memory that a 1-D bulk copy left out: tile rows divide the rows.",
             ),
         ]

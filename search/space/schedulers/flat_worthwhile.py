@@ -53,9 +53,6 @@ def redundant(f: FlatFacts) -> list[Constraint]:
     def threads(load: Any, store: Any, tx: Any, ty: Any) -> Any:
         return (tx >= WARP_THREADS) | ((tx * ty % WARP_THREADS == 0) & (load == VECTOR) & (store == VECTOR))
 
-    def holds(order: Any, load: Any, store: Any) -> Any:
-        return (f.held(order) == 1) | ((load == VECTOR) & (store == VECTOR))
-
     def sweeps(order: Any, ty: Any, rows: Any) -> Any:
         swept = f.swept(order)
         return (swept == 0) | (swept > ty * rows) & (f.rows(order) % np.maximum(swept, 1) == 0)
@@ -77,9 +74,6 @@ def redundant(f: FlatFacts) -> list[Constraint]:
         plain = (view == "2d") & (load == VECTOR) & (store == VECTOR) & (blocks == 1)
         return (begin == AS_THEY_ARE) | plain & (f.held(order) == 1) & (f.swept(order) == 0)
 
-    def even(begin: Any, tx: Any) -> Any:
-        return (begin != AS_THEY_ARE) | ~np.isin(tx, f.even_threads)
-
     has_threaded_loads = len(f.space.stageable) < sum(not o.is_output for o in f.space.streams)
 
     return [
@@ -98,7 +92,7 @@ def redundant(f: FlatFacts) -> list[Constraint]:
         Constraint(
             "redundant_even_threads",
             ("rows_begin", "threads_x"),
-            even,
+            lambda begin, tx: (begin != AS_THEY_ARE) | ~np.isin(tx, f.even_threads),
             "Threads are fitted to rows that a shift makes a vector longer.",
         ),
         Constraint(
@@ -110,7 +104,7 @@ def redundant(f: FlatFacts) -> list[Constraint]:
         Constraint(
             "redundant_held",
             ("row_order", "load", "store"),
-            holds,
+            lambda order, load, store: (f.held(order) == 1) | ((load == VECTOR) & (store == VECTOR)),
             "An operand is held in registers by threads that load and store the others.",
         ),
         Constraint(
@@ -188,9 +182,6 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
     def overlapped(blocks: Any, stages: Any, buffers: Any = 1) -> Any:
         return (blocks == 0) | (stages > 1) | (np.maximum(buffers, 1) > 1)
 
-    def vectors(rows: Any, steps: Any, order: Any) -> Any:
-        return rows * steps * f.held(order) <= MAX_VECTORS
-
     def wide(view: Any, vector: Any, begin: Any) -> Any:
         narrow = (begin == AS_THEY_ARE) & ~looked_up("takes_words", f.takes_words, view, 2 * vector)
         return (vector * f.narrowest >= MIN_WORD_BYTES) | narrow
@@ -205,18 +196,12 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
         enough = min(MIN_IN_FLIGHT_BYTES, most // 2, f.space.elems * f.stream_in // f.sm_count // 2)
         return resident * bytes_of_block >= enough
 
-    def block(tx: Any, ty: Any) -> Any:
-        return tx * ty <= MAX_BLOCK_THREADS
-
     def staged(name: str) -> Callable[..., Any]:
         nbytes = min((o.nbytes for o in f.side(name)), default=1)
         enough = min(MIN_STAGED_BYTES, f.space.elems * nbytes)
         return lambda how, vector, tx, ty, rows, steps: (
             ~is_mapped(how) & ~is_run(how) | (vector * tx * ty * rows * steps * nbytes >= enough)
         )
-
-    def hints(load: Any, store: Any) -> Any:
-        return (load == DEFAULT) | (store != DEFAULT)
 
     def filled(blocks: Any, view: Any, order: Any, vector: Any, tx: Any, steps: Any, ty: Any, rows: Any) -> Any:
         tiles = f.tiles(view == "2d", order, ty * rows, vector * tx * steps)
@@ -241,7 +226,12 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
             "A block that asks for its next tile after it has stored this one is 7 % slower at best than blocks that "
             "come and go.",
         ),
-        Constraint("few_vectors", ("rows", "column_steps", "row_order"), vectors, "A thread has at most 8 vectors."),
+        Constraint(
+            "few_vectors",
+            ("rows", "column_steps", "row_order"),
+            lambda rows, steps, order: rows * steps * f.held(order) <= MAX_VECTORS,
+            "A thread has at most 8 vectors.",
+        ),
         Constraint(
             "tile_exceeds_the_problem",
             ("rows_begin", "row_order", "vector", "rows", "threads_y"),
@@ -257,11 +247,16 @@ def worthwhile(f: FlatFacts) -> list[Constraint]:
             in_flight,
             "An SM has 32 KiB in flight, or half its share of a small problem, or half of what its threads ask for.",
         ),
-        Constraint("block_of_512_threads", ("threads_x", "threads_y"), block, "A block has at most 512 threads."),
+        Constraint(
+            "block_of_512_threads",
+            ("threads_x", "threads_y"),
+            lambda tx, ty: tx * ty <= MAX_BLOCK_THREADS,
+            "A block has at most 512 threads.",
+        ),
         Constraint(
             "hints_of_streams",
             ("cache_load", "cache_store"),
-            hints,
+            lambda load, store: (load == DEFAULT) | (store != DEFAULT),
             "Loads that leave the caches early beside stores that do not are 3 % slower at best.",
         ),
         Constraint(

@@ -124,14 +124,8 @@ def multicast_constraints(m: Multicasts, streamed: int, plain_order: Callable[[A
     writes alone; `plain_order`: where an order of rows neither holds an operand nor sweeps."""
     all_sent = len(m.operands) == len(m.space.repeated)
 
-    def plain(blocks: Any, order: Any, cache: Any) -> Any:
-        return (blocks == 1) | plain_order(order) & ((cache == DEFAULT) | (not all_sent))
-
     def boxes(blocks: Any, ty: Any, rows: Any) -> Any:
         return (blocks == 1) | (ty * rows <= TENSOR_MAP_BOX)
-
-    def extents(blocks: Any, order: Any, ty: Any, rows: Any) -> Any:
-        return (blocks == 1) | (m.extent(order, ty * rows) >= blocks)
 
     def pays(blocks: Any, order: Any, ty: Any, rows: Any) -> Any:
         shared = m.tile_bytes(order, ty * rows, 1)
@@ -145,14 +139,14 @@ def multicast_constraints(m: Multicasts, streamed: int, plain_order: Callable[[A
         Constraint(
             "multicast_is_of_plain_tiles",
             ("multicast", "row_order", "cache_broadcast"),
-            plain,
+            lambda blocks, order, cache: (blocks == 1) | plain_order(order) & ((cache == DEFAULT) | (not all_sent)),
             "Blocks of a cluster are neighbours along what operands repeat along, and bulk copies take no cache hint.",
         ),
         boxes_fit(("multicast", "threads_y", "rows"), boxes),
         Constraint(
             "tile_exceeds_the_problem",
             ("multicast", "row_order", "threads_y", "rows"),
-            extents,
+            lambda blocks, order, ty, rows: (blocks == 1) | (m.extent(order, ty * rows) >= blocks),
             "Every block of a cluster has a tile.",
         ),
         Constraint(

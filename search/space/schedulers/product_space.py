@@ -246,9 +246,6 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
     known = [n for n in f.tile_columns if instruction_of(f.shape.dtype, n).is_known]
 
-    def rows_of_groups(consumers: Any, rows: Any) -> Any:
-        return f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0
-
     def registers(consumers: Any, rows: Any, columns: Any) -> Any:
         shared = np.where(f.has_three_groups(consumers, rows), OF_THREE_GROUPS, SHARED_REGISTERS)
         most = np.where(consumers == SINGLE, arch.max_registers_per_thread, shared)
@@ -276,7 +273,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         Constraint(
             "product_rows_are_whole_instructions",
             ("consumers", "tile_rows"),
-            rows_of_groups,
+            lambda consumers, rows: f.rows_of_a_group(consumers, rows) % WGMMA_ROWS == 0,
             "A warp group has whole instructions of 64 rows.",
         ),
         Constraint(
@@ -399,14 +396,11 @@ def _grid(f: ProductFacts) -> list[Constraint]:
 def _parts(f: ProductFacts) -> list[Constraint]:
     """Sums in parts of several blocks."""
 
-    def resident(parts: Any, swap: Any, rows: Any, columns: Any) -> Any:
-        return (parts == 1) | (f.tiles(swap, rows, columns) * parts <= f.sm_count)
-
     return [
         Constraint(
             "product_parts_are_resident",
             ("parts", "swap", "tile_rows", "tile_columns"),
-            resident,
+            lambda parts, swap, rows, columns: (parts == 1) | (f.tiles(swap, rows, columns) * parts <= f.sm_count),
             "Blocks that wait for a sum and those that make it have a multiprocessor each.",
         ),
         Constraint(
@@ -432,9 +426,6 @@ def _redundant(f: ProductFacts) -> list[Constraint]:
         wide = np.maximum(f.columns(swap), TILE_COLUMNS[0])
         return ((rows < 2 * f.rows(swap)) | (rows == TILE_ROWS[0])) & (columns < 2 * wide)
 
-    def several(consumers: Any, blocks: Any) -> Any:
-        return (consumers != PING_PONG) | (blocks > 0)
-
     return [
         Constraint(
             "tile_exceeds_the_problem", ("swap", "tile_rows", "tile_columns"), large, "A tile is not twice the problem."
@@ -442,7 +433,7 @@ def _redundant(f: ProductFacts) -> list[Constraint]:
         Constraint(
             "redundant_ping_pong",
             ("consumers", "blocks_per_sm"),
-            several,
+            lambda consumers, blocks: (consumers != PING_PONG) | (blocks > 0),
             "One group computes while another stores where blocks have several tiles.",
         ),
         Constraint(

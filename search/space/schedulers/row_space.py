@@ -220,9 +220,6 @@ def _shape(f: RowFacts) -> list[Constraint]:
         short = (steps <= MAX_STEPS) | (steps * vector <= MAX_SINGLES)
         return np.where(keep == "registers", short, (looped | (keep == "shared") & (steps == unroll)))
 
-    def block(threads: Any, count: Any) -> Any:
-        return (count == 1) | (threads * count <= 512) & (count < 2 * rows)
-
     def reloaded(keep: Any, threads: Any, fold: Any, tmem: Any = NO_TMEM) -> Any:
         once = (fold == ONLINE) & (f.online_passes == 1) | (f.passes == 1)
         again = f.is_reloaded & (threads >= 4 * WARP_THREADS)
@@ -249,7 +246,10 @@ def _shape(f: RowFacts) -> list[Constraint]:
             "A thread has few enough steps to unroll, and a loop has more than one iteration.",
         ),
         Constraint(
-            "tile_exceeds_the_problem", ("threads", "rows"), block, "A block has several rows where they are short."
+            "tile_exceeds_the_problem",
+            ("threads", "rows"),
+            lambda threads, count: (count == 1) | (threads * count <= 512) & (count < 2 * rows),
+            "A block has several rows where they are short.",
         ),
         *f.blocks_have_warps(rows),
         Constraint(
@@ -287,9 +287,6 @@ def _memory(f: RowFacts) -> list[Constraint]:
         kept = np.where(values == "yes", 4 * f.costly, 0)
         past = parked_steps(steps, np.where(keep == "registers", parked, 0)) * f.parked_bytes(vector)
         return -(-vector * (steps * (streamed + shared + kept) - past) // 4)
-
-    def registers(*knobs: Any) -> Any:
-        return held(*knobs) <= MAX_ROW_REGISTERS
 
     def needed(*knobs: Any) -> Any:
         """Registers of a thread in all, at the least."""
@@ -378,7 +375,12 @@ def _memory(f: RowFacts) -> list[Constraint]:
             parked_smem,
             "What the threads of a block park fits its shared memory.",
         ),
-        Constraint("registers_in_flight", budget, registers, "A thread's part of a row stays in registers."),
+        Constraint(
+            "registers_in_flight",
+            budget,
+            lambda *knobs: held(*knobs) <= MAX_ROW_REGISTERS,
+            "A thread's part of a row stays in registers.",
+        ),
         *register_constraints(f.arch, budget, needed),
         Constraint(
             "shared_memory_fits_the_block",

@@ -103,9 +103,6 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     every = [(m, n) for m in TILE_ROWS for n in TILE_COLUMNS if instruction_of(f.shape.dtype, m, n).is_known]
     known = [m * (max(TILE_COLUMNS) + 1) + n for m, n in every]
 
-    def exists(rows: Any, columns: Any) -> Any:
-        return np.isin(rows * (max(TILE_COLUMNS) + 1) + columns, known)
-
     def fits(rows: Any, columns: Any, accumulators: Any, blocks: Any) -> Any:
         results = len(f.shape.tensors)
         needed = -(-rows // TCGEN05_ROWS) * columns * accumulators
@@ -121,7 +118,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         Constraint(
             "mma_shape_exists",
             ("tile_rows", "tile_columns"),
-            exists,
+            lambda rows, columns: np.isin(rows * (max(TILE_COLUMNS) + 1) + columns, known),
             "Instructions of 64 rows have columns by 8, of 128 rows by 16; of integers by 16, or 8 and 24 of 64 rows.",
         ),
         Constraint(
@@ -143,9 +140,6 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
 def _grid(f: ProductFacts) -> list[Constraint]:
     """Tiles and blocks, and what repeats another point or leaves most of a tile empty."""
 
-    def fills(blocks: Any, swap: Any, rows: Any, columns: Any) -> Any:
-        return (blocks == 0) | (f.tiles(swap, rows, columns) > f.sm_count * blocks)
-
     line = SMEM_LINE_BYTES // f.nbytes if any(side.major != K for side in f.shape.sides) else 1
 
     def large(store: Any, swap: Any, rows: Any, columns: Any) -> Any:
@@ -159,7 +153,7 @@ def _grid(f: ProductFacts) -> list[Constraint]:
         Constraint(
             "persistent_grid_is_filled",
             ("blocks_per_sm", "swap", "tile_rows", "tile_columns"),
-            fills,
+            lambda blocks, swap, rows, columns: (blocks == 0) | (f.tiles(swap, rows, columns) > f.sm_count * blocks),
             "There are more tiles than persistent blocks.",
         ),
         Constraint(

@@ -52,14 +52,8 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
             (load != DIRECT) | looked_up("loaded_in_words", f.loads_by, vin)
         )
 
-    def whole(load: Any, width: Any, shift: Any) -> Any:
-        return (load != VECTOR) | aligned(width, shift) | np.isin(width, f.straddling_vectors)
-
     def copied(load: Any, width: Any) -> Any:
         return ~is_copied(load) | copies_by(width, f.space.source_bytes)
-
-    def store_vector(store: Any, vout: Any, shift: Any) -> Any:
-        return (store != VECTOR) | shift | looked_up("stored_in_words", f.stores_by, vout)
 
     def span_of(name: Any) -> Any:
         return np.select([name == n for n in SPANS], list(SPANS.values()), default=0)
@@ -128,14 +122,14 @@ def memory_constraints(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "wide_words_come_whole",
             ("load", "load_vector", "shift_load"),
-            whole,
+            lambda load, width, shift: (load != VECTOR) | aligned(width, shift) | np.isin(width, f.straddling_vectors),
             "Elements as wide as a register are not put together to vectors of two aligned ones.",
         ),
         copies_have_a_width(("load", "load_vector"), copied),
         Constraint(
             "vector_address_is_aligned",
             ("store", "vector_out", "shift_store"),
-            store_vector,
+            lambda store, vout, shift: (store != VECTOR) | shift | looked_up("stored_in_words", f.stores_by, vout),
             "Rows of the output hold whole vectors.",
         ),
         Constraint(

@@ -156,9 +156,6 @@ def matrix_constraints(f: Tile2dFacts) -> list[Constraint]:
         apart = by_threads | (load == DIRECT) | (is_mapped(load) & np.isin(name, tuple(SPANS)))
         return np.where(move == LANES, name != BY_MATRICES, apart)
 
-    def shift(move: Any, load: Any, store: Any, halo: Any) -> Any:
-        return (move == LANES) | ~(load | store | halo)
-
     return [
         Constraint(
             "threads_cover_the_tile",
@@ -187,7 +184,7 @@ def matrix_constraints(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "threads_cover_the_tile",
             ("move", "shift_load", "shift_store", "halo"),
-            shift,
+            lambda move, load, store, halo: (move == LANES) | ~(load | store | halo),
             "Rows of a matrix are aligned to 16 bytes.",
         ),
     ]

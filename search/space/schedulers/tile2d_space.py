@@ -160,12 +160,6 @@ def _shape(f: Tile2dFacts) -> list[Constraint]:
         blocked = vin * vout * f.bytes_in + vout * max(f.bytes_out, 4)
         return tile_in * tile_out // threads * own + blocked <= MAX_REGISTER_BYTES
 
-    def inside(tile_in: Any, tile_out: Any) -> Any:
-        return (tile_in < 2 * f.extent_in) & (tile_out < 2 * f.extent_out)
-
-    def filled(blocks: Any, tile_in: Any, tile_out: Any) -> Any:
-        return (blocks == 0) | (blocks * f.sm_count < f.tiles(tile_in, tile_out))
-
     return [
         Constraint(
             "threads_cover_the_tile",
@@ -185,11 +179,16 @@ def _shape(f: Tile2dFacts) -> list[Constraint]:
             registers,
             "A thread's part of the tile stays in registers.",
         ),
-        Constraint("tile_exceeds_the_problem", ("tile_in", "tile_out"), inside, "A tile is not twice the problem."),
+        Constraint(
+            "tile_exceeds_the_problem",
+            ("tile_in", "tile_out"),
+            lambda tile_in, tile_out: (tile_in < 2 * f.extent_in) & (tile_out < 2 * f.extent_out),
+            "A tile is not twice the problem.",
+        ),
         Constraint(
             "persistent_grid_is_filled",
             ("blocks_per_sm", "tile_in", "tile_out"),
-            filled,
+            lambda blocks, tile_in, tile_out: (blocks == 0) | (blocks * f.sm_count < f.tiles(tile_in, tile_out)),
             "Every persistent block has a tile.",
         ),
         persistent_blocks_fit(f.arch, "threads"),

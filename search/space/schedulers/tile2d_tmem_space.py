@@ -151,9 +151,6 @@ def _columns(f: Tile2dFacts) -> list[Constraint]:
     def columns(tile_in: Any, tile_out: Any, threads: Any) -> Any:
         return columns_taken([threads], tile_in * tile_out // threads * f.bytes_in)
 
-    def fit(tmem: Any, *knobs: Any) -> Any:
-        return (tmem == NO_TMEM) | (columns(*knobs) <= TMEM_COLUMNS)
-
     def resident(tmem: Any, blocks: Any, *knobs: Any) -> Any:
         return (tmem == NO_TMEM) | (np.maximum(blocks, 1) * allocated_columns(columns(*knobs)) <= TMEM_COLUMNS)
 
@@ -161,7 +158,7 @@ def _columns(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "tmem_columns_fit",
             ("tmem", "tile_in", "tile_out", "threads"),
-            fit,
+            lambda tmem, *knobs: (tmem == NO_TMEM) | (columns(*knobs) <= TMEM_COLUMNS),
             f"The tiles of a block take at most {TMEM_COLUMNS} columns of 4 bytes.",
         ),
         Constraint(

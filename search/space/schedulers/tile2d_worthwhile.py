@@ -124,14 +124,11 @@ def _paths(f: Tile2dFacts) -> list[Constraint]:
         by_matrices = (known.get("move", LANES) == MATRIX) & (known.get("vector_in", 1) * f.widest_in == MAX_WORD_BYTES)
         return (load != DIRECT) | is_narrow | by_matrices | (known.get("tmem", NO_TMEM) != NO_TMEM)
 
-    def persistent(blocks: Any, stages: Any) -> Any:
-        return (blocks == 0) | (stages > 1)
-
     return [
         Constraint(
             "persistent_block_waits",
             ("blocks_per_sm", "stages"),
-            persistent,
+            lambda blocks, stages: (blocks == 0) | (stages > 1),
             "Without stages a block that has stored a tile has nothing in flight for the next (9 to 60 % slower).",
         ),
         Constraint(
@@ -163,9 +160,6 @@ def _tiles(f: Tile2dFacts) -> list[Constraint]:
         nbytes = tile_in * tile_out * ((load != DIRECT) * f.bytes_in + (store != VECTOR) * f.bytes_out)
         return (blocks > 0) | (LEAST_BLOCKS * nbytes <= max(f.arch.smem_per_sm_bytes, LEAST_BLOCKS * smallest))
 
-    def lines(tile_in: Any, tile_out: Any) -> Any:
-        return (tile_in * f.widest_in >= line_in) & (tile_out * f.widest_out >= line_out)
-
     def size(tile_in: Any, tile_out: Any) -> Any:
         nbytes = tile_in * tile_out * max(f.bytes_in, f.bytes_out)
         return (nbytes >= least_tile) & (nbytes <= max(MOST_TILE_BYTES, smallest))
@@ -174,7 +168,7 @@ def _tiles(f: Tile2dFacts) -> list[Constraint]:
         Constraint(
             "tile_rows_are_lines",
             ("tile_in", "tile_out"),
-            lines,
+            lambda tile_in, tile_out: (tile_in * f.widest_in >= line_in) & (tile_out * f.widest_out >= line_out),
             "Rows of a tile fill a line of the cache where they are read, and half of one where they are written.",
         ),
         Constraint(
@@ -237,23 +231,17 @@ def _phases(f: Tile2dFacts) -> list[Constraint]:
         return []
     least = min(PHASE_ROW_BYTES, f.tiles_in[-1] * f.widest_in)
 
-    def rows(name: Any, tile_in: Any) -> Any:
-        return (name != PHASES) | (tile_in * f.widest_in >= least)
-
-    def copied(name: Any, load: Any) -> Any:
-        return (name != PHASES) | is_copied(load) | (not f.has_copies)
-
     return [
         Constraint(
             "tile_rows_are_lines",
             ("layout", "tile_in"),
-            rows,
+            lambda name, tile_in: (name != PHASES) | (tile_in * f.widest_in >= least),
             "Of shorter rows a larger part is the vector that two tiles load: half the bytes cost 3 to 7 %.",
         ),
         Constraint(
             "loads_stay_ahead",
             ("layout", "load"),
-            copied,
+            lambda name, load: (name != PHASES) | is_copied(load) | (not f.has_copies),
             "Through registers the ends of rows come element by element: 1.1 to 3 times as long as copies past them.",
         ),
     ]

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -38,6 +39,10 @@ DRAFT_S = 60.0
 AHEAD = 2
 """Candidates under way for each child while a ranking is predicted: one that it works on, one that waits for it."""
 
+WHOLE = 12
+"""Drafts that come with their kernels, the first ones: somebody may wait for what comes of them, and each child works
+on a ranking meanwhile."""
+
 _KNOWN_SUBJECTS = 4
 """Subjects that a child keeps unpickled."""
 
@@ -60,6 +65,7 @@ class _Asked:
     candidate: Candidate
     stage: SearchStage
     compiled: Compiled | None = None
+    is_whole: bool = False
 
 
 def draft_handler(init: None) -> Callable[[_Asked], _Answered]:
@@ -77,7 +83,7 @@ def draft_handler(init: None) -> Callable[[_Asked], _Answered]:
         if asked.compiled is not None:
             value = drafting.finished(asked.candidate, asked.compiled)
         elif asked.stage is SearchStage.DRAFTING:
-            value = drafting.left_behind(asked.candidate)
+            value = (drafting.draft if asked.is_whole else drafting.left_behind)(asked.candidate)
         else:
             value = drafting.times(asked.candidate)
         return _Answered(value, time.monotonic() - begun, time.process_time() - cpu)
@@ -192,6 +198,7 @@ class Drafts:
         """The child that may have kept the kernel of a candidate."""
         self._drafted_by: dict[Candidate, Child] = {}
         """The child in which a draft has left its kernel."""
+        self._numbers = count()
         self._told: set[Child] = set()
         """Children whose start is in the timeline."""
 
@@ -249,7 +256,8 @@ class Drafts:
     def _draft(self, candidate: Candidate) -> Draft | Failure:
         """By a child: runs in a thread of the pool."""
         try:
-            drafted: Any = self._asked(_Asked(self._pickled, candidate, SearchStage.DRAFTING))
+            is_whole = next(self._numbers) < WHOLE
+            drafted: Any = self._asked(_Asked(self._pickled, candidate, SearchStage.DRAFTING, is_whole=is_whole))
         except ChildTimedOut as late:
             why = f"Generating it takes more than {late.timeout_s:g} s. Unroll less."
             return Failure(TrialState.UNSUPPORTED, why)

@@ -102,7 +102,7 @@ def test_a_derived_plan_moves_what_the_schedule_says(name: str) -> None:
         assert check(sf, op).has_edges == (name == "holes")
 
 
-@pytest.mark.parametrize("name", shared(documents(), 2))
+@pytest.mark.parametrize("name", shared(documents(), 4))
 def test_copies_of_the_documents_move_what_they_say(name: str) -> None:
     sf = documents()[name]
     for op in copies(sf):
@@ -113,7 +113,7 @@ def test_copies_of_the_documents_move_what_they_say(name: str) -> None:
         check(sf, op)
 
 
-@pytest.mark.parametrize("name", shared((n for n in SMALL if n != "one_element"), 4))
+@pytest.mark.parametrize("name", shared((n for n in SMALL if n != "one_element"), 8))
 def test_copies_of_searched_schedules_move_what_they_say(name: str) -> None:
     derived = 0
     for scheduler in schedulers_for(SMALL[name], card_of(HOPPER, SM_COUNT)):

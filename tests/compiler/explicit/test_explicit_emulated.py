@@ -20,7 +20,7 @@ from tests.shares import shared
 
 
 @pytest.mark.parametrize(
-    "case", shared((pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED, multicast_bias())), 2)
+    "case", shared((pytest.param(c, id=c["name"]) for c in (*HOPPER, *BUFFERED, multicast_bias())), 4)
 )
 def test_the_case_is_right(case: dict[str, Any], pool: CompilePool) -> None:
     generate_explicit(case)  # at its own sizes too there is a kernel

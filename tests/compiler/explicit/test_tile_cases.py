@@ -38,7 +38,7 @@ def test_the_verdict_on_its_illegal_neighbour(document: Document, rule: str) -> 
 
 
 @pytest.mark.parametrize(
-    "document", shared((pytest.param(c, id=c["name"]) for c in (*DESCRIBED, *(c[0] for c in LEGAL))), 2)
+    "document", shared((pytest.param(c, id=c["name"]) for c in (*DESCRIBED, *(c[0] for c in LEGAL))), 4)
 )
 def test_it_is_right_in_every_order(document: Document, pool: CompilePool) -> None:
     made = generate_explicit(document)

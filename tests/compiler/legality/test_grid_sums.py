@@ -37,6 +37,12 @@ CASES = (
         (("blocks_that_are_waited_for_find_room", "v1_matmul", 132, 130),),
     ),
     Case(
+        "blocks that steps are dealt to",
+        lambda: groups(of=product(1536, 1536, 128), how=Groups(stages=5, dealt=132)),
+        lambda: groups(of=product(1536, 1536, 128), how=Groups(stages=5, dealt=133)),
+        (("blocks_that_are_waited_for_find_room", "v1_matmul", 133, 132),),
+    ),
+    Case(
         "groups with tiles of their own",
         lambda: groups(of=FUSION, how=replace(THREE_PARTS, groups=2, rows=128)),
         lambda: groups(of=FUSION, how=replace(THREE_PARTS, groups=2, turns=True)),

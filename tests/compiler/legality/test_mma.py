@@ -1,5 +1,6 @@
 """The lowering's rules on products by tensor cores: the nearest legal and the nearest illegal schedule of each."""
 
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.compiler.products import Groups, Warps, by_cp_async, by_warp_groups, 
 from tests.compiler.schedules import P, from_wire
 
 GROUPS, WARPS = Groups(), Warps()
+THREE_GROUPS = Groups(rows=192, groups=3, registers=(32, 160))
 TV = "v1_matmul"
 ROWS, COLUMNS = "w0", "w1"
 
@@ -175,6 +177,19 @@ CASES = (
         lambda: groups(of=product(128, 208, 128), how=Groups(groups=1, columns=208)),
         lambda: groups(of=product(128, 224, 128), how=Groups(groups=1, columns=224)),
         (("accumulators_fit_the_registers", TV, "224 registers of a thread", "at most 223"),),
+    ),
+    Case(
+        "an instruction's result where three groups begin with 128 registers a thread",
+        lambda: groups(of=product(192, 192, 128), how=replace(THREE_GROUPS, columns=192)),
+        lambda: groups(of=product(192, 208, 128), how=replace(THREE_GROUPS, columns=208)),
+        (
+            (
+                "mma_results_fit_the_registers_at_launch",
+                f"{TV}: wgmma m64n208k16 bf16 -> f32",
+                "104 registers of a thread",
+                "at most 102 of 128",
+            ),
+        ),
     ),
     Case(
         "stages of groups under way",

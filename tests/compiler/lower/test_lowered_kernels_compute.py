@@ -34,7 +34,7 @@ from tests.sdk.fusion_strategies import COMPILED, Document, documents, sizes_for
 from tests.shares import shared
 
 
-@pytest.mark.parametrize("name", shared(SMALL_FUSIONS, 2))
+@pytest.mark.parametrize("name", shared(SMALL_FUSIONS, 4))
 def test_kernels_compute_their_fusion(name: str) -> None:
     """A point of every path that is this fusion's share, of any if none is; the long run has all paths of all."""
     paths = points_by_path(name)

@@ -57,7 +57,7 @@ def value(fmt: Format, bits: int) -> Fraction | None:
     exponent, mantissa = size >> (fmt.digits - 1), size & ((1 << (fmt.digits - 1)) - 1)
     if exponent:
         mantissa |= 1 << (fmt.digits - 1)
-    result = Fraction(mantissa) * Fraction(2) ** (max(exponent, 1) - fmt.bias - fmt.digits + 1)
+    result = Fraction(*_times_two_to_the(max(exponent, 1) - fmt.bias - fmt.digits + 1, mantissa, 1))
     return -result if bits & fmt.sign else result
 
 
@@ -66,15 +66,17 @@ def rounded(fmt: Format, exact: Fraction, mode: str, zero_sign: bool = False) ->
     if exact == 0:
         return fmt.sign if zero_sign else 0
     negative, size = exact < 0, abs(exact)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    if Fraction(2) ** exponent > size:
+    above, below = size.numerator, size.denominator
+    exponent = above.bit_length() - below.bit_length()
+    most, one = _times_two_to_the(-exponent, above, below)
+    if one > most:
         exponent -= 1
     exponent = max(exponent, 1 - fmt.bias)
-    scaled = size / Fraction(2) ** (exponent - fmt.digits + 1)
-    steps, rest = divmod(scaled.numerator, scaled.denominator)
+    above, below = _times_two_to_the(fmt.digits - 1 - exponent, above, below)
+    steps, rest = divmod(above, below)
     twice = 2 * rest
     up = {
-        "rn": twice > scaled.denominator or (twice == scaled.denominator and steps % 2 == 1),
+        "rn": twice > below or (twice == below and steps % 2 == 1),
         "rz": False,
         "rm": negative and rest > 0,
         "rp": not negative and rest > 0,
@@ -85,6 +87,11 @@ def rounded(fmt: Format, exact: Fraction, mode: str, zero_sign: bool = False) ->
         to_infinity = mode == "rn" or mode == ("rm" if negative else "rp")
         bits = fmt.infinity if to_infinity else fmt.infinity - 1
     return bits | (fmt.sign if negative else 0)
+
+
+def _times_two_to_the(power: int, above: int, below: int) -> tuple[int, int]:
+    """A quotient times a power of two, in integers: powers of fractions take ten times as long."""
+    return (above << power, below) if power >= 0 else (above, below << -power)
 
 
 def is_nan(fmt: Format, bits: int) -> bool:

@@ -264,12 +264,12 @@ _MIXES = {
 }
 """Kinds of step, by what a program is about."""
 
-_PROGRAMS = 150
+_PROGRAMS = 60
 """Random programs a case, of which the long run has ten times as many."""
 
 
 @pytest.mark.parametrize(
-    "seeds", [range(_PROGRAMS), pytest.param(range(_PROGRAMS, 10 * _PROGRAMS), marks=pytest.mark.long)], ids=str
+    "seeds", [range(_PROGRAMS), pytest.param(range(_PROGRAMS, 1500), marks=pytest.mark.long)], ids=str
 )
 @pytest.mark.parametrize("mix", sorted(_MIXES))
 @pytest.mark.parametrize(("cluster", "space"), [(1, StateSpace.GLOBAL), (2, StateSpace.GLOBAL), (2, StateSpace.SHARED)])

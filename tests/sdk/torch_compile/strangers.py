@@ -249,8 +249,68 @@ def counted() -> Stranger:
     return Stranger(lambda x: model(x) * 1.5, (rand(3, 2, 7, 6, grad=True),), model)
 
 
+class BucketBias(nn.Module):
+    """Attention with a bias by how far positions lie apart, in buckets that a logarithm makes, and a mask."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bias = nn.Embedding(8, 2)
+
+    def forward(self, scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        place = torch.arange(scores.shape[-1])
+        apart = (place[None] - place[:, None]).abs()
+        far = (2 + torch.log(apart.float().clamp(min=1) / 2) / 1.4 * 2).long()
+        bucket = torch.where(apart < 2, apart, far.clamp(max=3)) + (place[None] > place[:, None]).long() * 4
+        scores = scores + self.bias(bucket).permute(2, 0, 1)
+        return F.softmax(scores.masked_fill(~mask[:, None, None], torch.finfo(scores.dtype).min), -1)
+
+
+def position_buckets() -> Stranger:
+    model, mask = BucketBias(), torch.ones(3, 10, dtype=torch.bool)
+    mask[0, 5:] = False
+    return Stranger(model, (rand(3, 2, 10, 10, grad=True), mask), model)
+
+
+def norm_under_autocast() -> Stranger:
+    model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
+
+    def f(x: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            return model(x)
+
+    return Stranger(f, (rand(4, 8, grad=True),), model)
+
+
+def patches() -> Stranger:
+    def f(x: Any, w: Any) -> Any:
+        return x.unfold(2, 2, 2).unfold(3, 2, 2).contiguous().view(2, 3, -1, 4).mean(-1) * w
+
+    return Stranger(f, (rand(2, 3, 4, 4, grad=True), rand(3, 1, grad=True)))
+
+
+def chosen_experts() -> Stranger:
+    """The two best of four, as weights of all."""
+
+    def f(x: Any, gate: Any, wide: Any, narrow: Any) -> Any:
+        share = F.softmax((x @ gate).float(), -1)
+        share = torch.where(share >= share.topk(2, -1).values[..., -1:], share, 0)
+        made = torch.einsum("beh,ehd->bed", F.silu(torch.einsum("bd,edh->beh", x, wide)), narrow)
+        return (made * (share / share.sum(-1, keepdim=True))[..., None]).sum(1)
+
+    shapes = ((6, 16), (16, 4), (4, 16, 24), (4, 24, 16))
+    return Stranger(f, tuple(rand(*shape, grad=True) for shape in shapes))
+
+
+def smoothed_loss() -> Stranger:
+    targets = torch.tensor([3, 10, -1, 0, 7, -1])
+    return Stranger(
+        lambda x: F.cross_entropy(x, targets, ignore_index=-1, label_smoothing=0.1), (rand(6, 11, grad=True),)
+    )
+
+
 STRANGERS = (
     moving_average, views_written, closure, mixed_types, own_gradient, nothing_in_it, without_dimensions, channels_last,
     steps_in_memory, hooks, checkpointed, in_a_dictionary, rotary, complex_numbers, tied_weights, quantised, no_numbers,
     aliases_returned, of_its_sizes, neighbours, empty_rows, bags, normed_weights, slopes_inside, counted,
+    position_buckets, norm_under_autocast, patches, chosen_experts, smoothed_loss,
 )  # fmt: skip

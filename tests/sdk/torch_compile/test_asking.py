@@ -71,3 +71,13 @@ def test_what_has_no_kernel_is_told_with_the_reason(tmp_path: Path) -> None:
     missing = fusetune.prepare(regions, source=source, timeout_s=60)
     assert [region for region, _ in missing] == list(regions)
     assert all("nobody is there" in why for _, why in missing)
+
+
+def test_layer_norms_inside_inductor_are_asked_for_as_a_card_has_them() -> None:
+    model = torch.nn.LayerNorm(32).bfloat16()
+    x = torch.randn(4, 32, dtype=torch.bfloat16, requires_grad=True)
+    found = fusetune.regions_of(model, x, gradients=True, options={"engine": "inductor", "least_bytes": 0})
+    saved = [y.shape for region in found for y in region.fusion.inputs if y.shape == (4, 1)]
+    typed = {y.dtype for region in found for y in region.fusion.inputs if y.shape == (4, 1)}
+    assert len(saved) == 2
+    assert typed == {"f32"}

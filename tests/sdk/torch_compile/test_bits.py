@@ -16,6 +16,7 @@ from fusetune.torch_compile import CompileBackend
 from fusetune.torch_compile.regions.bits import SAME_BITS, keep_decisions
 from fusetune.torch_compile.regions.operators import name_of
 from tests.sdk.torch_compile.reference_kernels import FakeKernels, FixedClock
+from tests.shares import crossed
 
 WHOLE: dict[str, Any] = {"least_bytes": 0, "strict": True}
 X, W = torch.randn(64).repeat(16, 1), torch.randn(64)
@@ -72,11 +73,7 @@ def hard(x: Any, w: Any, c: Any) -> Any:
 
 
 MASKED = {f.__name__: f for f in (relu, chosen, clamped, leaky, dropped, hard)}
-RUNS = [
-    pytest.param((0,), id="the-first-by-kernels"),
-    pytest.param((1,), id="the-second"),
-    pytest.param((0, 1), id="both"),
-]
+RUNS = {"the-first-by-kernels": (0,), "the-second": (1,), "both": (0, 1)}
 
 
 def stepped(function: Callable[..., Any], numbers: tuple[int, ...], steps: int = 4) -> list[tuple[Any, torch.Tensor]]:
@@ -93,21 +90,20 @@ def stepped(function: Callable[..., Any], numbers: tuple[int, ...], steps: int =
     return found
 
 
-@pytest.mark.parametrize("numbers", RUNS)
-@pytest.mark.parametrize("name", MASKED)
-def test_gradients_pass_where_the_forward_has_let_values_pass(name: str, numbers: tuple[int, ...]) -> None:
-    for y, gradient in stepped(MASKED[name], numbers):
+@pytest.mark.parametrize(("name", "runs"), crossed(MASKED, RUNS, 2))
+def test_gradients_pass_where_the_forward_has_let_values_pass(name: str, runs: str) -> None:
+    for y, gradient in stepped(MASKED[name], RUNS[runs]):
         assert torch.equal(gradient != 0, y != 0)
 
 
-@pytest.mark.parametrize("numbers", RUNS)
+@pytest.mark.parametrize("numbers", RUNS.values(), ids=RUNS)
 def test_a_maximum_is_among_what_it_is_the_maximum_of(numbers: tuple[int, ...]) -> None:
     for _, gradient in stepped(lambda x, w, c: (edge(x, w, c) * x).amax(-1) * 2, numbers):
         assert bool(gradient.isfinite().all())
         assert bool((gradient != 0).any(-1).all())
 
 
-@pytest.mark.parametrize("numbers", RUNS)
+@pytest.mark.parametrize("numbers", RUNS.values(), ids=RUNS)
 def test_a_pool_hands_gradients_to_what_it_chose(numbers: tuple[int, ...]) -> None:
     def pooled(x: Any, w: Any, c: Any) -> Any:
         z = edge(x, w, c) + x

@@ -14,6 +14,7 @@ from compiler.wire import bind
 from fusetune.torch_compile import CompileBackend
 from search.space.schedulers import schedulers_for
 from tests.sdk.torch_compile.reference_kernels import FakeKernels, FixedClock
+from tests.shares import crossed
 
 OPTIONS: dict[str, Any] = {"least_bytes": 0, "strict": True, "engine": "eager"}
 SHAPES = ((4, 3), (7,), (1,), (5, 2, 2))
@@ -59,7 +60,7 @@ def over_lists(backend: CompileBackend) -> list[tuple[int, int]]:
     return [(x.operators, len(x.region.written)) for x in backend.proposed if x.region.columns is not None]
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.long)])
 def test_a_step_of_adamw_is_one_kernel_of_any_number_of_parameters(dtype: torch.dtype) -> None:
     """The steps go up in eager: no kernel gives a list of single elements."""
     backend = stepped(lambda p: torch.optim.AdamW(p, lr=0.01, foreach=True), parameters(20, dtype))
@@ -200,12 +201,10 @@ def summed(p: Any, g: Any, m: Any, v: Any) -> Any:
 MIXED = {"one-type-a-list": (torch.bfloat16,), "several": (torch.bfloat16, torch.float32, torch.float16)}
 
 
-@pytest.mark.parametrize("types", MIXED.values(), ids=MIXED)
-@pytest.mark.parametrize("function", [moments, averaged, summed])
-def test_parameters_of_another_type_than_their_state(
-    function: Callable[..., Any], types: tuple[torch.dtype, ...]
-) -> None:
+@pytest.mark.parametrize(("function", "mixed"), crossed([moments, averaged, summed], MIXED, 2))
+def test_parameters_of_another_type_than_their_state(function: Callable[..., Any], mixed: str) -> None:
     """Lists of one type are a region, and those of several are one for each."""
+    types = MIXED[mixed]
     p, g = ([torch.randn(SHAPES[n % 4], dtype=types[n % len(types)]) for n in range(18)] for _ in range(2))
     m, v = [torch.randn(SHAPES[n % 4]) for n in range(18)], [torch.rand(SHAPES[n % 4]) for n in range(18)]
     backend = CompileBackend(FakeKernels(), FixedClock())

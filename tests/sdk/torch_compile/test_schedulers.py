@@ -39,7 +39,7 @@ class Noted:
         self.asked.append((fusion, binding))
 
 
-@pytest.mark.parametrize("name", shared(MODELS, 2))
+@pytest.mark.parametrize("name", shared(MODELS, 4))
 def test_every_region_has_a_scheduler(name: str) -> None:
     torch._dynamo.reset()
     seed()
@@ -58,7 +58,7 @@ def test_every_region_has_a_scheduler(name: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["eager", pytest.param("inductor", marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", shared(MODELS, 2, 1))
+@pytest.mark.parametrize("name", shared(MODELS, 4, 3))
 def test_nearly_all_operators_are_in_regions(name: str, engine: str) -> None:
     """At the sizes that models are used at, without memory: sizes decide what regions may hold at once."""
     found = covered(MODELS[name], engine, layers=2)

@@ -50,9 +50,10 @@ WAYS: dict[str, Way] = {
 
 OFTEN = (
     ("jit-open-sizes", "of_its_sizes"), ("compile-open-sizes", "of_its_sizes"), ("compile-open-sizes", "channels_last"),
-    ("compile-open-sizes", "tied_weights"), ("compile-open-sizes", "nothing_in_it"), ("compile", "views_written"),
+    ("compile-strict", "tied_weights"), ("compile-open-sizes", "nothing_in_it"), ("compile", "views_written"),
     ("jit-gradients", "checkpointed"), ("compile-strict", "moving_average"), ("compile-alone", "complex_numbers"),
-    ("compile-open-sizes", "neighbours"), ("jit-gradients", "counted"),
+    ("compile-open-sizes", "neighbours"), ("jit-gradients", "counted"), ("compile-strict", "position_buckets"),
+    ("compile-strict", "norm_under_autocast"), ("compile-strict", "patches"),
 )  # fmt: skip
 
 pytestmark = [

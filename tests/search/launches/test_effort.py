@@ -116,7 +116,7 @@ def test_what_few_operators_are_cut_into_many_are_too() -> None:
     assert min(one.cut.us(H200) for one in many) <= 1.1 * 4 * alone[0].cut.us(H200)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", shared(range(6), 3))
 def test_a_segment_costs_what_its_launch_moves(seed: int) -> None:
     """All segments of all orders, with slices among them and without."""
     fusion = pinned(case_of_many(seed, replace(MANY, most_moves=10)).bound())

@@ -27,6 +27,7 @@ class Bench:
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     device: ChildDevice
     if request.param == "fake":
+        request.getfixturevalue("forked")
         device, kernel = FakeDevice(Deadlines(measure_s=0.5)), fake_artifact
     else:
         device, kernel = CudaDevice(limits=Deadlines(measure_s=5.0)), cuda_artifact

@@ -270,12 +270,23 @@ def test_what_has_no_torch_call_is_refused_before_it_runs(op: Op, dtype: DType, 
 def test_the_eager_form_of_any_fusion_is_right(document: Document) -> None:
     fusion = bind(parse_fusion(document), parse_binding({"sizes": sizes_for(document)}))
     assume(all(not fusion.value(op.output).dtype.is_float or op.kind in TAME for op in fusion.ops))
+    assert fault_of(fusion) == ""
+
+
+@pytest.mark.parametrize("dtype", [DType.F8E4M3, DType.F8E5M2, DType.I8])
+def test_flips_of_bytes(dtype: DType) -> None:
+    """Torch has none of 8-bit floats."""
+    flipped = Op(OpKind.FLIP, ("i0",), "v0", dims=(0, 1))
+    assert fault_of(fusion_of((value("i0", SHAPE, dtype),), (value("v0", SHAPE, dtype),), (flipped,), "v0")) == ""
+
+
+def fault_of(fusion: Fusion) -> str:
     bench = CheckBench(fusion, HOST)
     inputs = [
         HOST.strided(storage, value.shape, value.strides)
         for storage, value in zip(bench.random_storages, map(fusion.value, fusion.inputs), strict=True)
     ]
-    assert bench.fault_of(eager_form(fusion)(inputs), allowances(fusion)) == ""
+    return bench.fault_of(eager_form(fusion)(inputs), allowances(fusion))
 
 
 TAME = MOVES | COMPARE | REDUCTIONS | SCANS | {

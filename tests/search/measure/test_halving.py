@@ -23,8 +23,6 @@ from search.tuning.leaders import AS_FAST, Finals
 from search.tuning.trial import Trial, TrialState
 from tests.search.measure.kernels import add_fusion, fake_artifact
 
-pytestmark = pytest.mark.usefixtures("forked")
-
 FAR = [20.0, 20.1, 20.2, 20.3]
 NEAR = [10.9, 20.1, 20.2, 20.3]
 

@@ -64,7 +64,7 @@ def expect_right(first: int, count: int, pool: CompilePool) -> None:
 
 
 def test_random_fusions_are_right_with_tensor_memory(pool: CompilePool) -> None:
-    expect_right(0, 10, pool)
+    expect_right(0, 5, pool)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def right_in(made: Generated, sets: Sequence[str], pool: CompilePool) -> None:
         assert run_set(made.trace.fusion, built, module, name, ORDERS[-1:], races=True).fault == ""
 
 
-@pytest.mark.parametrize("name", shared(CHOICES, 2, 1))
+@pytest.mark.parametrize("name", shared(CHOICES, 4, 1))
 def test_kernels_are_right_in_the_emulator(name: str, pool: CompilePool) -> None:
     fusion = CHOICES[name]()
     for made in kernels(fusion, 2, len(name)):

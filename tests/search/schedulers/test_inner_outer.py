@@ -228,7 +228,7 @@ def _at(fusion: Fusion, sm_count: int, knobs: dict[str, Any]) -> Generated:
     )
 
 
-@pytest.mark.parametrize("name", shared(KERNELS, 2))
+@pytest.mark.parametrize("name", shared(KERNELS, 4))
 def test_kernels_compute_the_fusion(machine_pool: CompilePool, name: str) -> None:
     """In the emulator, with a search for races; registers hold all partial results."""
     made = _at(*KERNELS[name])

@@ -414,7 +414,7 @@ RUNS: dict[str, tuple[Fusion, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", shared(RUNS, 2))
+@pytest.mark.parametrize("name", shared(RUNS, 4))
 def test_kernels_compute_their_fusion(name: str, pool: CompilePool) -> None:
     fusion, knobs = RUNS[name]
     made = generate(ROW.trace(fusion, point_with(ROW.space(fusion, HOPPER), **knobs)), HOPPER)

@@ -57,7 +57,7 @@ def by_patterns() -> Iterator[Any]:
     """What threads find where they have put it down, by each pattern, on both sides of dimsep; what each exchanges."""
     kinds = {
         "flat": (add((2048,), "f32"), FLAT, ("16x64b", "halves")),
-        "row": (softmax((1, 8192), (1,), "f32"), ROW, ("32x32b", "threads")),
+        "row": (softmax((1, 4096), (1,), "f32"), ROW, ("32x32b", "threads")),
         "column": (COLUMNS, COLUMN, ("16x256b", "threads")),
     }
     for kind, (fusion, point, ordinary) in kinds.items():

@@ -86,7 +86,7 @@ FLAT_CASES = [
 ]
 
 
-@pytest.mark.parametrize("pattern", shared(OF_16, 2))
+@pytest.mark.parametrize("pattern", shared(OF_16, 4, 2))
 @pytest.mark.parametrize(("fusion", "point"), FLAT_CASES)
 def test_streams_by_every_pattern(fusion: Fusion, point: dict[str, Any], pattern: str, pool: CompilePool) -> None:
     words = {"tmem_store": 1} | point
@@ -161,7 +161,7 @@ ROW_CASES = [
 ]
 
 
-@pytest.mark.parametrize("pattern", shared(PATTERNS, 2))
+@pytest.mark.parametrize("pattern", shared(PATTERNS, 4))
 @pytest.mark.parametrize(("fusion", "point"), ROW_CASES)
 def test_what_is_kept_of_rows(fusion: Fusion, point: dict[str, Any], pattern: str, pool: CompilePool) -> None:
     chosen = ROW | point | {"tmem_pattern": pattern, "tmem_store": 4, "tmem_load": 4}

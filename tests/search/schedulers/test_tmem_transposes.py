@@ -256,7 +256,7 @@ def test_columns_of_a_tile_are_counted() -> None:
                 added_across((130, 130), (1, 0), also="permute"), WHOLE, id="whole warps of two sources", marks=LONG
             ),
         ],
-        2,
+        4,
     ),
 )
 def test_transposed_through_tensor_memory(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:

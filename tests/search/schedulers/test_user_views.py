@@ -34,7 +34,7 @@ def test_the_reference_is_torch(name: str) -> None:
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("name", shared(USER_FUSIONS, 2))
+@pytest.mark.parametrize("name", shared(USER_FUSIONS, 4))
 def test_kernels_are_right_in_the_emulator(name: str, pool: CompilePool) -> None:
     assert schedulers_for(case_of(name).bound(), H200)
     every = list(outcomes(iter([case_of(name)]), 7, POINTS, pool))

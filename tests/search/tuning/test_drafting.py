@@ -14,6 +14,7 @@ import pytest
 from compiler.arch import card_or_default
 from compiler.errors import Unsupported, Violation
 from compiler.nvrtc import Compiled, KernelResources
+from compiler.pipeline import Generated
 from search.cost.predicting import predictor, refiner
 from search.measure import early
 from search.tuning.candidates.candidate import Candidate
@@ -90,8 +91,9 @@ def test_a_draft_of_what_was_ranked_is_that_of_a_candidate_alone(drafts: Drafts)
         assert drafted.predicted_us == sum(times[candidate] or [])
 
 
-def test_what_comes_of_a_draft_is_that_of_its_kernel_here(drafts: Drafts) -> None:
+def test_what_comes_of_a_draft_is_that_of_its_kernel_here(drafts: Drafts, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a draft whose kernel stays in a child, of one that the child has forgotten, and after a child has died."""
+    monkeypatch.setattr("search.tuning.candidates.drafting.WHOLE", 0)
     refine = refiner(CARD)
     for n, candidate in enumerate(SAMPLE[:3]):
         drafted = drafts.submit(candidate).result()
@@ -106,6 +108,16 @@ def test_what_comes_of_a_draft_is_that_of_its_kernel_here(drafts: Drafts) -> Non
         assert isinstance(expected, BuiltElsewhere)
         assert built == expected
         assert expected.predicted_us is not None
+
+
+def test_the_first_drafts_come_with_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("search.tuning.candidates.drafting.WHOLE", 2)
+    with DraftPool(1) as pool:
+        up(pool)
+        drafts = pool.of(SUBJECT)
+        made = [drafts.submit(candidate).result() for candidate in SAMPLE[:4]]
+    kinds = [type(one.generated) for one in made if isinstance(one, Draft)]
+    assert kinds == [Generated, Generated, LeftBehind, LeftBehind]
 
 
 def test_kernels_that_are_left_behind_are_as_many_as_are_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

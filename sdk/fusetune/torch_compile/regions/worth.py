@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fusetune.torch_compile.regions.operators import COPIES, bytes_of, name_of
+from typing import Any
+
+from fusetune.torch_compile.regions.operators import COPIES, bytes_of, name_of, values_of
 from fusetune.torch_compile.regions.region import Region
 
 FOLDS = frozenset(
@@ -16,7 +18,7 @@ TAKEN_APART = 9
 
 def is_worth_it(region: Region, least_bytes: int) -> bool:
     """Whether a region is proposed: it moves `least_bytes`, and more than a plain operator is in it."""
-    if not region.outputs or region.moved_bytes < least_bytes:
+    if not region.outputs or region.moved_bytes < least_bytes or not _tells_its_numbers(region):
         return False
     if region.operators > 1:
         return True
@@ -26,6 +28,18 @@ def is_worth_it(region: Region, least_bytes: int) -> bool:
             max((bytes_of(x.meta["val"]) for x in region.inputs if hasattr(x.meta.get("val"), "stride")), default=0) > 0
         )
     return name_of(head) in COPIES or _is_several(region)
+
+
+def _tells_its_numbers(region: Region) -> bool:
+    """Whether the open sizes that it reads as numbers follow from those of the tensors that it reads."""
+    tensors = [value for node in region.inputs for value in values_of(node)]
+    known = {_expression(size) for x in tensors for size in (*x.shape, *x.stride())}
+    numbers = {_expression(node.meta.get("val")) for node in region.inputs} - known - {None}
+    return all(number.free_symbols <= known for number in numbers)
+
+
+def _expression(size: Any) -> Any:
+    return getattr(getattr(size, "node", None), "expr", None)
 
 
 def _is_several(region: Region) -> bool:

@@ -39,7 +39,7 @@ def fault_of(fusion: Fusion, made: Generated, source: str, pool: CompilePool) ->
     return ""
 
 
-@pytest.mark.parametrize("name", shared(COLUMNS, 2))
+@pytest.mark.parametrize("name", shared(COLUMNS, 4))
 def test_drawn_points_are_right(name: str, pool: CompilePool) -> None:
     fusion, scheduler = COLUMNS[name], Column(SM_COUNT)
     drawn = scheduler.space(fusion, HOPPER).sample(40, seed=7)

@@ -63,7 +63,7 @@ FLAT: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("path", "dtype"), crossed(FLAT, SHORT, 2))
+@pytest.mark.parametrize(("path", "dtype"), crossed(FLAT, SHORT, 4))
 def test_scaled_from_and_to(dtype: DTypeName, path: str, pool: CompilePool) -> None:
     pairs: tuple[tuple[DTypeName, DTypeName], ...] = ((dtype, "bf16"), ("f32", dtype), (dtype, dtype))
     for read, made in pairs:
@@ -110,7 +110,7 @@ ROWS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("how", "dtype"), crossed(ROWS, LARGEST, 2))
+@pytest.mark.parametrize(("how", "dtype"), crossed(ROWS, LARGEST, 3))
 def test_rows_are_quantised(dtype: DTypeName, how: str, pool: CompilePool) -> None:
     fusion = quantised((6, 1024), "bf16", dtype)
     expect_right(generated("row", fusion, **ROWS[how]), pool, input_sets(fusion))

@@ -49,7 +49,7 @@ def pairs(fusion: Fusion, count: int = 2) -> list[tuple[Generated, Small]]:
     return found
 
 
-@pytest.mark.parametrize("name", shared(SUITE, 2))
+@pytest.mark.parametrize("name", shared(SUITE, 4))
 def test_a_small_binding_keeps_the_class(name: str) -> None:
     for served, small in pairs(SUITE[name]):
         made = small.generated

@@ -148,7 +148,7 @@ def biased(shape: Sequence[int], dtype: str, along: int, to: str = "") -> Fusion
                 added_across((3, 72, 136), (0, 2, 1), "bf16", also="permute"), WORDS, id="matrices beside an operand"
             ),
         ],
-        2,
+        4,
     ),
 )
 def test_they_are_right(fusion: Fusion, point: dict[str, Any], pool: CompilePool) -> None:

@@ -1,0 +1,159 @@
+"""Numbers and tensors that a function reads beside its arguments: another one there is another trace."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import fusetune
+from fusetune.jitting.outside import Outside
+from tests.sdk.jitting.sources import ReferenceSource
+
+pytestmark = pytest.mark.filterwarnings("ignore::fusetune.FusetuneWarning")
+
+
+class Settings:
+    """Read as a class."""
+
+    scale = 2.0
+
+
+class Slotted:
+    """Without a dictionary."""
+
+    __slots__ = ("scale",)
+
+    def __init__(self) -> None:
+        self.scale = 2.0
+
+
+class Held:
+    """With all kinds of attribute, and one inside of another."""
+
+    kind = 2.0
+
+    def __init__(self) -> None:
+        self.scale, self.inner = 2.0, types.SimpleNamespace(scale=2.0)
+
+    @property
+    def worked_out(self) -> float:
+        return self.scale
+
+    def by(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale
+
+
+class Added(nn.Module):
+    """A part in a list."""
+
+    amount = 0.0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.amount
+
+
+class Scaled(nn.Module):
+    """With a number of its own, a parameter, and a part that hangs on the mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.drop = 2.0, nn.Dropout(1.0)
+        self.weight = nn.Parameter(torch.full((), 1.0), requires_grad=False)
+        self.parts = nn.ModuleList([nn.Identity(), Added()])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.drop(x) * self.scale * self.weight
+        for part in self.parts:
+            found = part(found)
+        return found
+
+
+HELD, SLOTTED, NUMBERS, TABLE = Held(), Slotted(), [2.0], {"scale": 2.0}
+FACTOR = 2.0
+
+
+def helped(x: torch.Tensor) -> torch.Tensor:
+    return x * Settings.scale
+
+
+def put(owner: Any, name: str) -> Callable[[float], None]:
+    return lambda value: setattr(owner, name, value)
+
+
+def shadowed(value: float) -> None:
+    vars(HELD).pop("kind", None)
+    if value != Held.kind:
+        HELD.kind = value
+
+
+CASES: list[Any] = [
+    pytest.param(lambda x: x * Settings.scale, put(Settings, "scale"), id="class"),
+    pytest.param(lambda x: x * SLOTTED.scale, put(SLOTTED, "scale"), id="slot"),
+    pytest.param(lambda x: x * HELD.scale, put(HELD, "scale"), id="attribute"),
+    pytest.param(lambda x: x * HELD.kind, put(Held, "kind"), id="of its class"),
+    pytest.param(lambda x: x * HELD.kind, shadowed, id="in place of its class's"),
+    pytest.param(lambda x: x * HELD.inner.scale, put(HELD.inner, "scale"), id="inside"),
+    pytest.param(lambda x: x * HELD.worked_out, put(HELD, "scale"), id="property"),
+    pytest.param(HELD.by, put(HELD, "scale"), id="method"),
+    pytest.param(lambda x: HELD.by(x), put(HELD, "scale"), id="method that is called"),
+    pytest.param(helped, put(Settings, "scale"), id="itself"),
+    pytest.param(lambda x: helped(x), put(Settings, "scale"), id="helper"),
+    pytest.param(lambda x: x * NUMBERS[0], lambda value: NUMBERS.__setitem__(0, value), id="list"),
+    pytest.param(lambda x: x * TABLE["scale"], lambda value: TABLE.__setitem__("scale", value), id="dictionary"),
+    pytest.param(lambda x: x * FACTOR, lambda value: globals().__setitem__("FACTOR", value), id="global"),
+]
+
+
+@pytest.mark.parametrize(("function", "change"), CASES)
+def test_another_number_is_another_trace(function: Any, change: Callable[[float], None]) -> None:
+    change(2.0)
+    jitted, x = fusetune.jit(function, source=ReferenceSource(is_prompt=True), mode="block"), torch.ones(3)
+    found = []
+    for value in (2.0, 2.0, 3.0, 2.0):
+        change(value)
+        found.append(jitted(x)[0].item())
+    change(2.0)
+    assert found == [2.0, 2.0, 3.0, 2.0]
+    rows = jitted.keys()
+    assert "eager" not in [row["runs"] for row in rows]
+
+
+def test_a_module_is_traced_again_where_its_mode_its_number_or_its_parameter_is_another() -> None:
+    module = Scaled().eval()
+    jitted = fusetune.jit(module, source=ReferenceSource(is_prompt=True), mode="block")
+    x = torch.ones(3)
+    assert jitted(x)[0].item() == 2
+    module.train()
+    assert jitted(x)[0].item() == 0
+    module.eval()
+    module.scale = 5.0
+    assert jitted(x)[0].item() == 5
+    module.weight = nn.Parameter(torch.full((), 3.0), requires_grad=False)
+    assert jitted(x)[0].item() == 15
+    module.weight.data.fill_(4.0)
+    assert jitted(x)[0].item() == 20
+    next(x for x in module.parts if isinstance(x, Added)).amount = 0.5
+    assert jitted(x)[0].item() == 20.5
+
+
+def test_of_a_function_that_reads_nothing_else_nothing_is_asked() -> None:
+    outside = Outside(lambda x: torch.relu(x) * 2)
+    assert not outside.look()
+    assert outside.key is tuple
+
+
+def test_what_every_call_changes_costs_one_trace() -> None:
+    counted = types.SimpleNamespace(count=0)
+
+    def run(x: Any) -> Any:
+        counted.count += 1
+        return x * counted.count
+
+    jitted = fusetune.jit(run, source=ReferenceSource(is_prompt=True), mode="block")
+    assert [jitted(torch.ones(2))[0].item() for _ in range(4)] == [1, 2, 3, 4]
+    assert len(jitted.keys()) == 1
