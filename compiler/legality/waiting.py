@@ -18,7 +18,7 @@ def blocks_that_are_waited_for_find_room(s: Schedule) -> Iterator[Violation]:
     """No order is promised in which blocks are started (CUDA guide, thread hierarchy): those that wait for the parts
     of their sums must leave room for a block, or cluster, that makes one. Counted on the smallest card of the
     architecture that is known, of blocks that take all the registers they may. Blocks to which steps are dealt all may
-    wait: all find room at once, of as many registers as they are told or fewer."""
+    wait: all find room at once."""
     nest = s.indexing.nest
     for t in s.sf.tensors:
         if t.dealt:
@@ -26,10 +26,7 @@ def blocks_that_are_waited_for_find_room(s: Schedule) -> Iterator[Violation]:
     summed = [t.name for t in s.sf.tensors if is_over_grid(t)]
     if not summed or PARTS not in nest.dims:
         return
-    threads, cap = prod(launched_block(s.sf, nest)), s.sf.max_registers or s.arch.max_registers_per_thread
-    each = blocks_per_sm(s.arch, threads, cap, s.smem.total_bytes).blocks
-    room = sms_for_clusters(least_sm_count(s.arch), nest.cluster) * max(1, each)
-    blocks = prod(nest.grid())
+    blocks, room = prod(nest.grid()), _room(s)
     waiting = blocks // nest.dims[PARTS]
     if waiting + nest.cluster > room:
         most = room - nest.cluster
@@ -45,9 +42,7 @@ def blocks_that_are_waited_for_find_room(s: Schedule) -> Iterator[Violation]:
 
 
 def _dealt(s: Schedule, name: str) -> Iterator[Violation]:
-    nest = s.indexing.nest
-    each = blocks_per_sm(s.arch, prod(launched_block(s.sf, nest)), s.sf.max_registers or 0, s.smem.total_bytes).blocks
-    blocks, room = prod(nest.grid()), sms_for_clusters(least_sm_count(s.arch), nest.cluster) * each
+    blocks, room = prod(s.indexing.nest.grid()), _room(s)
     if blocks > room:
         yield Violation(
             "blocks_that_are_waited_for_find_room",
@@ -58,3 +53,11 @@ def _dealt(s: Schedule, name: str) -> Iterator[Violation]:
             f"steps are dealt to {blocks} blocks that wait for each other; {room} find room at once on the smallest"
             f" card of {s.arch.name}",
         )
+
+
+def _room(s: Schedule) -> int:
+    """Blocks of which the smallest card surely has all at once."""
+    nest = s.indexing.nest
+    threads, cap = prod(launched_block(s.sf, nest)), s.sf.max_registers or s.arch.max_registers_per_thread
+    each = blocks_per_sm(s.arch, threads, cap, s.smem.total_bytes).blocks
+    return sms_for_clusters(least_sm_count(s.arch), nest.cluster) * max(1, each)

@@ -23,7 +23,7 @@ from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
 from compiler.lower.leaves import Scope, lower_leaf, map_name
 from compiler.lower.mbarriers import Mbarriers
-from compiler.lower.mma import drained, freed_late, grouped, in_flight, is_asynchronous, is_group
+from compiler.lower.mma import drained, freed_late, grouped, in_flight, is_asynchronous, is_group, taken_up
 from compiler.lower.nest import (
     AsyncLoads,
     FoldPart,
@@ -294,7 +294,7 @@ class _Lowering:
         loop = Loop(variable, trip, node.unroll, tuple(statements))
         bits = register_bits(self.facts, node)
         loops = over_other_bits(loop, bits) if bits else begun(self.facts, loop, node.group)
-        return [*prologue, *loops, *self.drained(node, inner, trip)]
+        return [*prologue, *taken_up(self.facts, node.group), *loops, *self.drained(node, inner, trip)]
 
     def in_turns(self, node: Nested, variable: Var, scope: Scope) -> list[Stmt]:
         """The turn of each group of threads, one group after the other: a ring's barriers tell a phase from the one

@@ -94,7 +94,7 @@ class Scope:
         """How often the body of the outermost `depth` loops has run before in its block."""
         around = [v for v, _ in self.loops[:depth]]
         turns = counted([var(v) for v in around], [v.extent for v in around])
-        return turns if self.deal is None else self.deal.own_turns(tuple(v.name for v in around), turns)
+        return turns if self.deal is None else self.deal.own_turns([(v.name, v.extent) for v in around], turns)
 
     def with_stage(self, stages: dict[str, Expr], barrier: Barrier | None) -> Scope:
         return replace(self, stages=tuple(stages.items()), barrier=barrier)

@@ -46,6 +46,15 @@ def grouped(facts: Facts, made: Iterable[str], statements: Iterable[Stmt], pendi
     return [*results, *operands, MmaFence(), *statements, CommitMma(), WaitMma(pending), *results, *operands]
 
 
+def taken_up(facts: Facts, number: int) -> tuple[Stmt, ...]:
+    """In front of loop `number`, if it is one of steps that are dealt to blocks: what a tile before has left in the
+    registers of the sum ends here. The compiler would carry it to the first step, and copy it there while instructions
+    have the registers."""
+    deal = facts.deal
+    is_steps = deal is not None and number == deal.loops[1] and is_asynchronous(facts, deal.tensor)
+    return (_held(facts, deal.tensor),) if deal is not None and is_steps else ()
+
+
 def freed_late(facts: Facts, statements: Iterable[Stmt], turn: Var, late: int) -> Stmt:
     """What frees the stage of this turn of a loop, for that of `late` turns before, if there was one."""
     return If(

@@ -35,4 +35,5 @@ def turns_of(facts: Facts, t: TensorView, loops: Loops) -> Expr:
     turns = counted(indices, extents)
     if facts.deal is None:
         return turns
-    return facts.deal.own_turns(tuple(f"k{number}" for number in nest.path(t)[: nest.depth(t)]), turns)
+    names = (f"k{number}" for number in nest.path(t)[: nest.depth(t)])
+    return facts.deal.own_turns(list(zip(names, extents, strict=True)), turns)

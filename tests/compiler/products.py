@@ -66,7 +66,8 @@ class Groups:
     along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are
     stored at a time by the copy engine, 0 for stores by threads. `in_flight`, `registers`: as the steps have them.
     `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks of which the last adds them up. `dealt`:
-    blocks that have equal shares of all steps of all tiles, 0 for none.
+    blocks that have equal shares of all steps of all tiles, 0 for none. `outer`: steps of a loop around that of the
+    stages.
     """
 
     rows: int = 128
@@ -85,6 +86,7 @@ class Groups:
     is_mma: bool = True
     parts: int = 1
     dealt: int = 0
+    outer: int = 1
 
 
 def kind_of(sf: ScheduledFusion, name: str) -> OpKind:
@@ -160,6 +162,9 @@ class _ByGroups:
             at = len(self.grid)
             b.do(st.Split(tv, at, how.parts, False))
             self.brought.append(P.BIDY)
+        if how.outer > 1:
+            b.do(st.Split(tv, len(self.brought), how.outer, False))
+            self.brought.append(P.SERIAL)
 
     def results(self, held: Sequence[str]) -> None:
         """[.., group, thread, step, pieces of 8 columns, two rows, two columns] of the product, and of what is made of

@@ -8,15 +8,19 @@ from dataclasses import replace
 
 import pytest
 
+import search.proof.emulated.served
 from compiler.analysis.loops.deal import DealtTurns, most_others
 from compiler.arch import arch_named
+from compiler.emulate.ptx.parser import parse
 from compiler.ir.expr import Var
 from compiler.lower.grid_ir import DealtShare, DealtSteps
 from compiler.lower.kernel_ir import Loop
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact
+from search.proof.emulated.check import verify
 from search.proof.emulated.running import EmulatedVerdict
+from search.proof.emulated.served import run_served
 from tests.compiler.products import Groups, product
 from tests.compiler.test_grid_sums import ROUNDED, Made, made
 
@@ -88,6 +92,14 @@ STRUCTURES = {
         product(384, 128, 320, right="mn"),
         Groups(columns=64, step=64, dealt=4, in_flight=1, registers=(40, 232)),
     ),
+    "words that are stored as they are summed, products under way": (
+        product(65, 72, 264, out="f32", batch=2),
+        replace(FOUR_SHARES, stages=6, step=32, in_flight=1, dealt=5),
+    ),
+    "rings around which steps have several turns": (
+        product(192, 64, 384, out="f32"),
+        replace(FOUR_SHARES, outer=3, stages=3, in_flight=1),
+    ),
     "ends of all dimensions": (
         product(200, 72, 528, "i8", "i32"),
         Groups(rows=64, groups=1, columns=80, k=128, dealt=3),
@@ -148,3 +160,25 @@ def test_what_is_missing_is_found(name: str, four_shares: Made, pool: CompilePoo
     compiled = pool.submit(source.replace(old, new), HOPPER.name).result()
     broken = replace(four_shares, built=artifact(four_shares.generated, compiled))
     assert broken.run().fault
+
+
+@pytest.mark.parametrize(("removed", "what"), [("", ""), ("ft_mma_wait<1>();", "race")])
+def test_stages_that_served_blocks_fill_again_are_looked_at(removed: str, what: str, pool: CompilePool) -> None:
+    """Small kernels have too few steps for it: the served code's own blocks are run in orders in which copies come as
+    early as they can, and races are looked for."""
+    own = made(pool, product(192, 64, 1536), replace(FOUR_SHARES, in_flight=1))
+    source = own.generated.source
+    assert removed in source
+    built = artifact(own.generated, pool.submit(source.replace(removed, ""), HOPPER.name).result())
+    ran = run_served(own.generated, built, parse(built.ptx))
+    assert what in ran.fault
+    assert bool(ran.fault) == bool(removed)
+    assert ran.fault or (ran.sought_races and not ran.missed_races)
+
+
+def test_without_that_search_a_kernel_is_not_proven(pool: CompilePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search.proof.emulated.served, "CHEAP_INSTRUCTIONS", 0)
+    own = made(pool, product(192, 64, 1536), replace(FOUR_SHARES, in_flight=1))
+    proof = verify(own.generated, own.built, pool)
+    assert (proof.verification, proof.fault) == (None, "")
+    assert "races" in proof.undone

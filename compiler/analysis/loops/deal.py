@@ -11,7 +11,9 @@ PPoPP 2023; CUTLASS, tile schedulers).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from compiler.analysis.loops.loop_nest import BUILTIN, LoopNest
 from compiler.ir.domain import ScheduledFusion
@@ -129,13 +131,15 @@ class DealtTurns:
         """The step behind the last one of that tile which a block has."""
         return Var(f"{self.step.name}_stop", self.step.extent + 1)
 
-    def own_turns(self, numbers: tuple[str, ...], turns: Expr) -> Expr:
-        """How often a body inside the loops of these variables has run in its block, of how often it would have in one
-        that has all turns."""
-        names = (self.tile.name, self.step.name)
-        if numbers == names:
-            return inside(turns - var(self.begin), self.positions)
-        return inside(turns - self.first_tile, self.tile.extent) if numbers == names[:1] else turns
+    def own_turns(self, loops: Sequence[tuple[str, int]], turns: Expr) -> Expr:
+        """How often a body inside these loops, variables and extents, has run in its block, of how often it would have
+        in one that has all turns."""
+        names, dealt = tuple(name for name, _ in loops), (self.tile.name, self.step.name)
+        for depth, first, count in ((2, var(self.begin), self.positions), (1, self.first_tile, self.tile.extent)):
+            if names[:depth] == dealt[:depth]:
+                each = prod(extent for _, extent in loops[depth:])
+                return inside(turns - first * each, count * each)
+        return turns
 
 
 def infer_deal(sf: ScheduledFusion, nest: LoopNest) -> DealtTurns | None:

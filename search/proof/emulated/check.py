@@ -33,6 +33,11 @@ MOST_WHOLE = 1 << 18
 
 _UNPROVEN = "Could not be proven"
 
+_TOO_LONG_SHARES = (
+    "blocks of the served code, which have shares of steps, take too long to look for races between their stages, and"
+    " those of the small kernel have too few steps to fill a stage again. Verify it on a GPU."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class EmulatedProof:
@@ -134,6 +139,8 @@ def _verify(served: Generated, compiled: KernelArtifact, compiler: Compiler) -> 
         return EmulatedProof(undone=f"{_UNPROVEN} {at}{unfinished}")
     if ran.unfinished:
         return EmulatedProof(undone=f"{_UNPROVEN} in the emulator: {ran.unfinished}")
+    if ran.missed_races:
+        return EmulatedProof(undone=f"{_UNPROVEN} in the emulator: {_TOO_LONG_SHARES}")
     decided = _decided(small.fusion)
     return EmulatedProof(_verification(sets, verdicts, _record(built, compiled, ran, ORDERS), decided))
 

@@ -45,7 +45,8 @@ ORDER = Completion.LAZY
 """Of the blocks' copies: as late as can be."""
 
 MORE_ORDERS = (Completion.EAGER, Completion.RANDOM)
-"""Where no smaller kernel of the class was run: the other orders, with a search for races."""
+"""Where no smaller kernel of the class was run, or one whose blocks have so few turns that no stage is filled again:
+the other orders, with a search for races."""
 
 CHEAP_INSTRUCTIONS = 1 << 20
 """Of all warps of a launch in the first order: beyond, the others would take minutes with their search for races."""
@@ -62,7 +63,8 @@ class Served:
     """What came of it. `blocks`: those that ran, counted through all launches. `values_compared`: whether the values of
     all of them were held against the reference. `max_error` is relative to the element, as `tolerance` is.
 
-    `orders`: those in which all of them ran. `unfinished`: why a run was not brought to its end, in words.
+    `orders`: those in which all of them ran. `missed_races`: whether a launch whose turns are dealt took too long to
+    look for races. `unfinished`: why a run was not brought to its end, in words.
     """
 
     fault: str
@@ -71,6 +73,7 @@ class Served:
     max_error: float = 0.0
     tolerance: float = 0.0
     orders: tuple[Completion, ...] = (ORDER,)
+    missed_races: bool = False
     unfinished: str = ""
 
     @property
@@ -83,14 +86,14 @@ def run_served(made: Generated, artifact: KernelArtifact, module: Module, *, is_
     """Runs the first, the last and the boundary blocks of every launch, each over tensors of its own: what one launch
     reads of another is made up, and what it writes is held against what its part of the fusion means.
 
-    `is_alone`: nothing else of the kernel's class was run, so blocks run in more orders where that is cheap. Raises
-    Unsupported for what the emulator cannot do.
+    `is_alone`: nothing else of the kernel's class was run, so blocks run in more orders where that is cheap; so do
+    those that turns are dealt to. Raises Unsupported for what the emulator cannot do.
     """
     launches: list[Served] = []
     ran: list[int] = []
     first = 0
     for number, launch in enumerate(made.launches):
-        found = _run_launch(made, number, artifact, module, MORE_ORDERS if is_alone else ())
+        found = _run_launch(made, number, artifact, module, is_alone)
         launches.append(found)
         ran += [first + block for block in found.blocks]
         where = f"launch {number}, " if len(made.launches) > 1 else ""
@@ -101,13 +104,14 @@ def run_served(made: Generated, artifact: KernelArtifact, module: Module, *, is_
     worst = max(launches, key=lambda one: one.max_error)
     compared = all(one.values_compared for one in launches)
     orders = tuple(order for order in launches[0].orders if all(order in one.orders for one in launches))
-    return Served("", tuple(ran), compared, worst.max_error, worst.tolerance, orders)
+    missed = any(one.missed_races for one in launches)
+    return Served("", tuple(ran), compared, worst.max_error, worst.tolerance, orders, missed)
 
 
-def _run_launch(
-    made: Generated, number: int, artifact: KernelArtifact, module: Module, more: tuple[Completion, ...]
-) -> Served:
+def _run_launch(made: Generated, number: int, artifact: KernelArtifact, module: Module, is_alone: bool) -> Served:
     launch = made.launches[number]
+    is_dealt = _sharing_the_last_tile(launch) > 0
+    more = MORE_ORDERS if is_alone or is_dealt else ()
     fusion = launch.trace.fusion
     values = [fusion.value(name) for name in (*fusion.inputs, *fusion.outputs)]
     if sum(v.storage_bytes for v in values) > MOST_BYTES:
@@ -115,7 +119,7 @@ def _run_launch(
     tilings = _tilings(launch)
     blocks = _blocks(launch, next(iter(tilings.values()), None))
     if not blocks:
-        return Served("", (), values_compared=False)
+        return Served("", (), values_compared=False, missed_races=is_dealt)
     here = f"blocks {', '.join(map(str, blocks))}: "
     run = _Run(launch, Pool(fusion), blocks, tilings)
     done: list[Served] = []
@@ -131,7 +135,7 @@ def _run_launch(
         done.append(found)
         if outcome.instructions > CHEAP_INSTRUCTIONS:
             break
-    return replace(done[0], orders=(ORDER, *more)[: len(done)])
+    return replace(done[0], orders=(ORDER, *more)[: len(done)], missed_races=is_dealt and len(done) == 1)
 
 
 @dataclass

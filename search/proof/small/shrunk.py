@@ -167,7 +167,7 @@ def _dealt(trace: ScheduleTrace) -> steps.Deal | None:
 
 def _is_like(served: k.Kernel, small: k.Kernel) -> bool:
     """Whether the kernels are of one class, and the small one's loops go round often enough; of loops that are dealt to
-    blocks the served code's own blocks do."""
+    blocks the served code's own blocks do, which are run in every order for that."""
     if structure(served) != structure(small):
         return False
     loops = ([s for s in walk(kernel.body) if isinstance(s, k.Loop) and not s.unroll] for kernel in (served, small))

@@ -66,9 +66,10 @@ def dealt_constraints(f: Counts, ping_pong: str) -> list[Constraint]:
             "product_stages_are_dealt_to_blocks_that_stay",
             ("dealt", "consumers", "blocks_per_sm", "parts"),
             lambda dealt, consumers, blocks, parts: (
-                (dealt == 0) | (consumers != ping_pong) & (blocks > 0) & (parts == 1)
+                (dealt == 0) | (consumers != ping_pong) & (blocks == 1) & (parts == 1)
             ),
-            "Blocks that stay, and compute one tile at a time, have shares of stages.",
+            "Blocks that stay, one on each multiprocessor, and compute one tile at a time, have shares of stages: they"
+            " wait for each other, and find room whatever registers they get.",
         ),
         Constraint(
             "product_deals_are_of_several_stages",

@@ -48,6 +48,12 @@ CASES = (
         (("dealt_turns_make_the_grid", f"{TV}: blocks", 19, "2 to 18, its turns"),),
     ),
     Case(
+        "blocks that find room at once",
+        lambda: dealt(st.Deal(TV, 132), k=64 * 44),
+        lambda: dealt(st.Deal(TV, 132 + 1), k=64 * 45),
+        (("blocks_that_are_waited_for_find_room", TV, 133, 132),),
+    ),
+    Case(
         "loops over blocks",
         dealt,
         lambda: groups(st.Deal(TV, 4), of=FUSION, how=replace(FOUR_SHARES, dealt=0, parts=2)),

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from compiler.arch import Arch, arch_named
+from compiler.arch import Arch, arch_named, card_or_default
 from compiler.emulate.ptx.parser import parse
 from compiler.errors import CompileError, IllegalSchedule, InvalidStep, Unsupported
 from compiler.ir.iter_domain import ParallelType
@@ -17,6 +17,8 @@ from compiler.nvrtc import CompilePool
 from compiler.pipeline import artifact, generate
 from compiler.schedule.trace import ScheduleTrace
 from search.proof.emulated.running import ORDERS, run_set
+from search.space.schedulers import singles_for
+from tests.compiler.products import product
 from tests.search.schedulers.product_traces import changed, small_traces, traces, without_instructions
 
 EXACT = "ties"
@@ -40,6 +42,20 @@ def without_instructions_are_right(seed: int, count: int, pool: CompilePool, sch
         types = {p for t in plain.replay().tensors for p in t.types}
         assert ParallelType.MMA not in types, name
         assert fault_of(plain, pool, arch) == "", name
+
+
+def test_points_that_deal_steps_to_the_blocks_of_a_card_are_schedules() -> None:
+    """These all find room at once on a whole card."""
+    card, fusion = card_or_default("H200"), product(2048, 1152, 8192)
+    (one,) = (s for s in singles_for(fusion, card) if s.name == "product")
+    dealt = one.space(fusion, card.arch).having({"dealt": True})
+    some = [dealt.having({"blocks_per_sm": each}) for each in (1, 2)]
+    points = [point for chosen in some if chosen.has_legal for point in chosen.sample(2, 0)]
+    assert points
+    for point in points:
+        trace = one.trace(fusion, point)
+        assert isinstance(trace, ScheduleTrace)
+        assert generate(trace, card.arch).kernel.grid == (card.sm_count, 1, 1)
 
 
 of_groups_and_of_a_thread = pytest.mark.parametrize("scheduler", ["product", "tensor_product"])
