@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 
@@ -310,7 +310,7 @@ def served(service: FakeService) -> Iterator[str]:
             for name, value in found.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            for part in found.iter_raw():
+            for part in cast("Iterator[bytes]", found.stream):
                 self.wfile.write(part)
                 self.wfile.flush()
 
