@@ -33,7 +33,17 @@ from compiler.ir.index_ranges import index_ranges
 from compiler.ir.ops import CARRIES, COMPARE, CONTRACTIONS, EXTREMES, FOLDS, SCANS, OpKind, Zero
 from compiler.reference import FLOAT_FORMATS
 from search.proof.verify.arrays import Array, Arrays
-from search.proof.verify.integers import bools, compared, indices, integers, lone_elements, moved_integers
+from search.proof.verify.integers import (
+    bools,
+    compared,
+    indices,
+    integers,
+    is_folded_to_few,
+    is_greatest,
+    lone_elements,
+    lone_turn,
+    moved_integers,
+)
 from search.proof.verify.truths import DECIDING, deciding_sets, deciding_values
 
 RANDOM = "random"
@@ -43,12 +53,13 @@ PEAKS = "peaks"
 ALL_SETS = (RANDOM, "large", "tiny", "ties", "zeros", "inf_nan", NEAR)
 """Of every fusion that computes."""
 
-LONE = tuple(f"lone{number}" for number in range(8))
+LONE = tuple(f"lone{number}" for number in range(64))
 FOLDED_SETS = (POSITIVE, NEGATIVE, PEAKS)
 """Of reductions, beside the others."""
 
-FEW_RESULTS = 64
-"""Elements of a result of which each has a deciding element of its own, in one set or another."""
+_FEWEST_LONE = 8
+_LONE_ELEMS = 2**30
+"""Elements that all sets with a lone one have together, where that lets there be more than the fewest."""
 
 _FINE = frozenset({RANDOM, "large", "tiny"})
 _PEAKS_IN_A_FOLD = 24
@@ -80,14 +91,15 @@ def input_sets(fusion: Fusion) -> tuple[str, ...]:
         return ALL_SETS
     if not any(op.kind in EXTREMES for op in fusion.ops):
         return (*ALL_SETS, *FOLDED_SETS)
-    few = _is_folded_to_few(fusion)
-    return (*ALL_SETS, *FOLDED_SETS, *(LONE if few else LONE[:2]), *deciding_sets(fusion, few))
+    few = is_folded_to_few(fusion)
+    return (*ALL_SETS, *FOLDED_SETS, *LONE[: _lone_sets(fusion) if few else 2], *deciding_sets(fusion, few))
 
 
-def _is_folded_to_few(fusion: Fusion) -> bool:
-    """Whether an extreme has so few results that one element of each, drawn at large, may miss what it is to show."""
-    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in EXTREMES]
-    return min(results, default=FEW_RESULTS) < FEW_RESULTS
+def _lone_sets(fusion: Fusion) -> int:
+    """Sets with a lone element where few results are folded: the more, the less there is to make and to work out. What
+    a warp of a few, or a lane of 32, has is left out unseen if none of them lies there."""
+    elems = max(fusion.value(name).elems for name in fusion.inputs)
+    return max(_FEWEST_LONE, min(len(LONE), _LONE_ELEMS // max(1, elems)))
 
 
 def make_inputs(fusion: Fusion, name: str, arrays: Arrays, length: int | None = None) -> list[Array]:
@@ -192,10 +204,11 @@ def _lone(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -
     # The seeds of sets lie a thousand apart: great and small ones in turns, with some NaN in two of four.
     number = seed // 1000
     quiet = arrays.uniform(elems, seed) * 0.5 + (0.5 if _needs_positive(fusion) else -0.25)
-    top = 4.0 if number % 2 else 0.25 if _needs_positive(fusion) else -4.0
-    choices = ((top,), (top,), (top, top, math.nan), (math.nan,) if _is_folded_to_few(fusion) else (top, top, math.nan))
+    top = 4.0 if is_greatest(fusion, seed) else 0.25 if _needs_positive(fusion) else -4.0
+    choices = ((top,), (top,), (top, top, math.nan), (math.nan,) if is_folded_to_few(fusion) else (top, top, math.nan))
     loud = _pick(arrays, elems, seed + 500, choices[number % 4])
-    return arrays.xp.where(lone_elements(elems, _reduction_length(fusion), seed + 600, arrays), loud, quiet)
+    here = lone_elements(elems, _reduction_length(fusion), seed + 600, arrays, lone_turn(fusion, seed))
+    return arrays.xp.where(here, loud, quiet)
 
 
 def _ties(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:

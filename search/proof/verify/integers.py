@@ -11,8 +11,14 @@ from dataclasses import dataclass
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Literal, Number, Op
-from compiler.ir.ops import COMPARE, MOVES, OpKind
+from compiler.ir.ops import COMPARE, EXTREMES, MOVES, OpKind
 from search.proof.verify.arrays import Array, Arrays
+
+_GOLDEN = (5**0.5 - 1) / 2
+"""Steps of this share of a line fall evenly on it, however many they are (Knuth, volume 3, section 6.4, theorem S)."""
+
+FEW_RESULTS = 64
+"""Elements of a result of which each has a deciding element of its own, in one set or another."""
 
 _ORDINARY = 100
 _SPANS = {
@@ -53,15 +59,47 @@ def bools(set_name: str, elems: int, seed: int, arrays: Arrays, length: int = 1)
     return arrays.uniform(elems, seed) < _TRUE[set_name]
 
 
-def lone_elements(elems: int, length: int, seed: int, arrays: Arrays) -> Array:
-    """A flag for each element of a storage: true of one in every run of `length` neighbours, here or there."""
+def lone_elements(elems: int, length: int, seed: int, arrays: Arrays, turn: int = 0) -> Array:
+    """A flag for each element of a storage: true of one in every run of `length` neighbours, here or there. Those of
+    sets of different `turn` lie spread over the run."""
     here = arrays.empty(elems, DType.BOOL)
     here[:] = False
     xp = arrays.xp
-    within = arrays.uniform(max(1, elems // length), seed) * min(length, elems)
+    share = arrays.uniform(max(1, elems // length), seed if turn == 0 else 0) + turn * _GOLDEN
+    within = (share - xp.floor(share)) * min(length, elems)
     within = xp.asarray(xp.floor(within), dtype=xp.int64)
     here[xp.cumsum(xp.full_like(within, length), 0) - length + within] = True
     return here
+
+
+def is_greatest(fusion: Fusion, seed: int) -> bool:
+    """Whether the lone elements of a set are greater than all others: of every second one, but where inputs as they are
+    are folded to minima alone, or to maxima alone; there the others would decide nothing."""
+    folds = [op for op in fusion.ops if op.kind in EXTREMES]
+    kinds = {op.kind for op in folds}
+    if len(kinds) == 1 and all(_carried(fusion, op.tensor_inputs[0]) for op in folds):
+        return kinds == {OpKind.AMAX}
+    return bool(seed // 1000 % 2)
+
+
+def lone_turn(fusion: Fusion, seed: int) -> int:
+    """Which of the places of a fold lone elements take, where so few results are folded that each set shows one."""
+    return seed // 1000 if is_folded_to_few(fusion) else 0
+
+
+def is_folded_to_few(fusion: Fusion) -> bool:
+    """Whether an extreme has so few results that one element of each, drawn at large, may miss what it is to show."""
+    results = [fusion.value(op.output).elems for op in fusion.ops if op.kind in EXTREMES]
+    return min(results, default=FEW_RESULTS) < FEW_RESULTS
+
+
+def _carried(fusion: Fusion, name: str) -> bool:
+    """Whether a value is an input's, moved or cast between floats: greater stays greater."""
+    for op in _up(fusion, name):
+        floats = all(fusion.value(x).dtype.is_float for x in (op.output, *op.tensor_inputs))
+        if op.kind not in MOVES and not (op.kind is OpKind.CAST and floats):
+            return False
+    return True
 
 
 def moved_integers(dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
@@ -89,8 +127,8 @@ def integers(fusion: Fusion, name: str, set_name: str, seed: int, elems: int, ar
     if not found.extent and set_name in _ODD and any(op.kind is OpKind.PROD for op in fusion.ops):
         values = values | 1  # of even numbers 64 make 0, whatever the others are
     if set_name.startswith("lone") and not found.extent:
-        here = lone_elements(elems, length, seed + 600, arrays)
-        values = xp.where(here, xp.full_like(values, high if seed // 1000 % 2 else low), values // 4)
+        here = lone_elements(elems, length, seed + 600, arrays, lone_turn(fusion, seed))
+        values = xp.where(here, xp.full_like(values, high if is_greatest(fusion, seed) else low), values // 4)
     strange = (*found.numbers, -1, found.extent) if found.extent else found.numbers
     if set_name == "inf_nan":
         strange = (*strange, lowest, highest)

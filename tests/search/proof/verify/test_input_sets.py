@@ -220,7 +220,7 @@ def test_what_is_compared_with_a_number_holds_it_often() -> None:
     assert (made(fusion, "random") == -77).mean() > 0.1
 
 
-@pytest.mark.parametrize("name", [*ALL_SETS, *FOLDED_SETS, *LONE])
+@pytest.mark.parametrize("name", [*ALL_SETS, *FOLDED_SETS, *LONE[:4]])
 def test_unsigned_integers_differ_in_every_set(name: str) -> None:
     x = made(reduction(OpKind.AMIN, (64, 64), DType.U8), name)
     assert x.dtype == np.uint8
@@ -283,12 +283,41 @@ def test_values_are_positive_only_where_a_root_or_logarithm_needs_it(
 
 
 @pytest.mark.parametrize("arrays", [HOST, TorchArrays("cpu")], ids=["numpy", "torch"])
-@pytest.mark.parametrize("name", LONE)
+@pytest.mark.parametrize("name", LONE[:4])
 def test_one_element_of_every_run_stands_alone(name: str, arrays: Arrays) -> None:
     fusion = reduction(OpKind.AMAX, (8, 500))
     assert set(LONE) <= set(input_sets(fusion))
     x = made(fusion, name, arrays).reshape(8, 500)
     assert ((np.abs(x) > 1) | np.isnan(x)).sum(axis=1).tolist() == [1] * 8
+
+
+@pytest.mark.parametrize("dtype", [DType.I32, DType.F32, DType.BF16])
+@pytest.mark.parametrize(("kind", "sign"), [(OpKind.AMAX, 1), (OpKind.AMIN, -1)])
+def test_of_few_results_every_part_and_lane_has_its_turn_to_decide(kind: OpKind, sign: int, dtype: DType) -> None:
+    """A warp of eight has every eighth run of 32 elements, a lane every 32nd element."""
+    fusion = reduction(kind, (1, 2048), dtype)
+    found = set()
+    for name in LONE:
+        x = sign * made(fusion, name).astype(np.float64)
+        found.update(
+            [int(np.flatnonzero(np.isnan(x))[0])] if np.isnan(x).any() else np.flatnonzero(x == x.max()).tolist()
+        )
+    assert len(found) > 56
+    assert {n // 256 for n in found} == {n // 32 % 8 for n in found} == set(range(8))
+    assert len({n % 32 for n in found}) > 24
+
+
+def test_lone_elements_that_are_turned_round_are_great_and_small_in_turns() -> None:
+    ops = (Op(OpKind.NEG, ("i0",), "v0"), Op(OpKind.AMAX, ("v0",), "v1", dims=(1,)))
+    fusion = fusion_of((value("i0", (1, 500)),), (value("v0", (1, 500)), value("v1", (1,))), ops, "v1")
+    small, great = (made(fusion, name) for name in LONE[2:4])
+    assert (small.min(), great.max()) == (-4.0, 4.0)
+    assert max(abs(small.max()), abs(great.min())) < 1
+
+
+@pytest.mark.parametrize(("columns", "sets"), [(2**24, 64), (2**24 + 1, 63), (2**27, 8), (2**28, 8)])
+def test_the_more_elements_there_are_the_fewer_lone_sets(columns: int, sets: int) -> None:
+    assert sum(name in LONE for name in input_sets(reduction(OpKind.AMAX, (1, columns)))) == sets
 
 
 def test_results_that_are_many_have_few_lone_sets() -> None:
