@@ -21,7 +21,7 @@ VERIFIER = 4
 open: a kernel in which no element equals its own maximum passed, and one that never rounds. 2 had no input set in which
 one element alone decides what comparisons are folded to: a kernel of `any` or `all` that leaves one out passed. 3 let
 one element decide a maximum or minimum of few results in eight places, and of integers in four: a kernel that drops a
-lane's share, or a warp's, often passed.
+lane's share, or a warp's, often passed; and no infinity stood alone, which shows what a softmax's maximum leaves out.
 """
 
 

@@ -201,11 +201,13 @@ def _negative(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Array
 
 
 def _lone(fusion: Fusion, dtype: DType, elems: int, seed: int, arrays: Arrays) -> Array:
-    # The seeds of sets lie a thousand apart: great and small ones in turns, with some NaN in two of four.
+    # The seeds of sets lie a thousand apart: great and small ones in turns, with some NaN in two of four. An infinity
+    # shows what a maximum of a softmax has left out: without it the others become zero, with it NaN.
     number = seed // 1000
     quiet = arrays.uniform(elems, seed) * 0.5 + (0.5 if _needs_positive(fusion) else -0.25)
-    top = 4.0 if is_greatest(fusion, seed) else 0.25 if _needs_positive(fusion) else -4.0
-    choices = ((top,), (top,), (top, top, math.nan), (math.nan,) if is_folded_to_few(fusion) else (top, top, math.nan))
+    least = (0.25, 0.0) if _needs_positive(fusion) else (-4.0, -math.inf)
+    top, end = (4.0, math.inf) if is_greatest(fusion, seed) else least
+    choices = ((top,), (top,), (top, end, math.nan), (math.nan,) if is_folded_to_few(fusion) else (top, end, math.nan))
     loud = _pick(arrays, elems, seed + 500, choices[number % 4])
     here = lone_elements(elems, _reduction_length(fusion), seed + 600, arrays, lone_turn(fusion, seed))
     return arrays.xp.where(here, loud, quiet)
