@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,10 +26,10 @@ from service.problems import (
     UNUSABLE_PACK,
     problems,
 )  # fmt: skip
-from service.routes.dependencies import EVERYWHERE, Actor, CardFilter, Ctx, as_json
-from service.routes.strict import StrictRoute
+from service.routes.dependencies import Actor, CardFilter, Ctx, as_json
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/pack", tags=["packs"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("packs", "/v1/pack")
 
 MEDIA_TYPE = "application/zip"
 

@@ -6,10 +6,11 @@ wire; and it would pass over query parameters that no route knows, which hides s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from email.message import Message
 from typing import Any
 
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +21,7 @@ from fusetune.wire.advice import nearest
 from fusetune.wire.parse import decode, read
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from service.problems import WrongMediaType
+from service.routes.dependencies import EVERYWHERE
 
 _ROOT = "body"
 _INLINE_BYTES = 32 * 1024
@@ -45,6 +47,18 @@ class StrictRoute(APIRoute):
             return await handle(request)
 
         return strict
+
+
+def strict_router(tag: str, prefix: str = "", responses: Mapping[int | str, dict[str, Any]] = EVERYWHERE) -> APIRouter:
+    """A router of strict routes. Its operations are called as the functions that answer them; a test sees that no two
+    are called the same."""
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        route_class=StrictRoute,
+        responses=dict(responses),
+        generate_unique_id_function=lambda route: route.name,
+    )
 
 
 class _Parsed(Request):
