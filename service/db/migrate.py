@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -127,7 +128,9 @@ def ensure_there(database: Database) -> None:
     ensure_ready(database)
 
 
+@cache
 def _scripts() -> ScriptDirectory:
+    """Read once: they change with the version, and reading them takes longer than asking the database."""
     return ScriptDirectory.from_config(_config())
 
 
