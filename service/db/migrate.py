@@ -128,10 +128,14 @@ def ensure_there(database: Database) -> None:
     ensure_ready(database)
 
 
-@cache
 def _scripts() -> ScriptDirectory:
+    return _scripts_in(FOLDER)
+
+
+@cache
+def _scripts_in(folder: Path) -> ScriptDirectory:
     """Read once: they change with the version, and reading them takes longer than asking the database."""
-    return ScriptDirectory.from_config(_config())
+    return ScriptDirectory(str(folder))
 
 
 def _config(connection: Connection | None = None) -> Config:
