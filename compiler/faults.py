@@ -53,8 +53,11 @@ def reporting(*faults: type[Exception]) -> Callable[[Callable[P, R]], Callable[P
 
 
 def say(error: Exception) -> None:
-    """An error on stderr: its notes (the file or case it is in), then its lines."""
-    for line in [*getattr(error, "__notes__", []), *str(error).splitlines()]:
+    """An error on stderr: its notes (the file or case it is in), then its lines; of a file, what the system refused."""
+    text = str(error)
+    if isinstance(error, OSError) and error.filename is not None and error.strerror is not None:
+        text = f"{error.filename}: {error.strerror}. Look at that path, or name another."
+    for line in [*getattr(error, "__notes__", []), *text.splitlines()]:
         typer.echo(f"error: {line}", err=True)
 
 

@@ -79,8 +79,12 @@ def list_(chosen: argparse.Namespace) -> int:
                 best = "" if one.best is None else f"  {one.best.median_us:.1f} us"
                 print(f"{one.id[:12]}  {one.name or one.fingerprint[:12]}  {one.card.name}  {one.state}{best}")
         return 0
-    for view in Store().kernels():
+    store = Store()
+    found = list(store.kernels())
+    for view in found:
         print(_row(view))
+    if not found:
+        print(f"The store in {store.root} has no kernel: fusetune tune has one found.", file=sys.stderr)
     return 0
 
 
