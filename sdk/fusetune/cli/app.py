@@ -45,10 +45,14 @@ def tune(chosen: argparse.Namespace) -> int:
     """Have a fusion's kernel found by the service, and say what it is."""
     fusion, binding = _asked(chosen)
     with Client(chosen.url) as client:
-        kernel = client.tune(
-            fusion, binding=binding, budget_s=chosen.budget_s, trials=chosen.trials, card=chosen.card,
-            accept=accept_of(chosen.emulated), name=chosen.name, progress=True,
-        )  # fmt: skip
+        try:
+            kernel = client.tune(
+                fusion, binding=binding, budget_s=chosen.budget_s, trials=chosen.trials, card=chosen.card,
+                accept=accept_of(chosen.emulated), name=chosen.name, progress=True,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            print("What the service has begun goes on: the same command joins it.", file=sys.stderr)
+            raise
     return _shown(kernel, chosen.out)
 
 

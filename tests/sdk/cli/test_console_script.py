@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fusetune import Kernel
+from fusetune import Client, Kernel
 from fusetune.cli.app import main
 from fusetune.wire.parse import parse_fusion
 from tests.sdk.fake_service import FakeService, bias_gelu, served
@@ -95,6 +95,17 @@ def test_faults_have_an_exit_code_and_a_fix(
     shown = capsys.readouterr().err
     assert said in shown
     assert "Traceback" not in shown
+
+
+def test_who_interrupts_is_told_that_the_search_goes_on(
+    fusion: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "tune", interrupted)
+    assert main(["tune", fusion, "--bind", "M=8"]) == 130
+    assert "the same command joins it" in capsys.readouterr().err
 
 
 def test_a_kernel_that_is_not_there_is_no_fault_of_the_input(
