@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from fusetune.signing import process_trust
 from fusetune.wire.pack import PackFile
+from fusetune.wire.patterns import HASH
 from fusetune.wire.service import PackTaken
 from service.operations import packs
 from service.operations.cards import stored_ids
@@ -33,7 +34,7 @@ router = strict_router("packs", "/v1/pack")
 
 MEDIA_TYPE = "application/zip"
 
-Fingerprint = Annotated[str, Query(pattern=r"^[0-9a-f]{64}$")]
+Fingerprint = Annotated[str, Query(pattern=HASH)]
 Fingerprints = Annotated[list[Fingerprint], Query(description="Repeat it for several.")]
 
 

@@ -81,7 +81,9 @@ async def _body(request: Request, model: type[BaseModel]) -> BaseModel:
     """The body as a model. Raises WrongMediaType, BodyTooLarge, NotJson and InvalidDocument."""
     found = request.headers.get("content-type", "")
     if not _is_json(found):
-        raise WrongMediaType(found)
+        raise WrongMediaType(found[:80] or "no content type", "Send Content-Type: application/json.")
+    if (packed := request.headers.get("content-encoding", "")).lower() not in ("", "identity"):
+        raise WrongMediaType(f"Content-Encoding: {packed[:80]}", "Send it uncompressed, without Content-Encoding.")
     content = await request.body()
     if len(content) > _INLINE_BYTES:
         return await run_in_threadpool(_parse, content, model)
