@@ -107,12 +107,12 @@ class _FiniteEnds(Intervals):
             return self._settled(low, low, high, ())
         low, high = self.ends(x)
         coarse = are_coarse(low, xp, low, high)
-        sums = [xp.sum(end, axis=axes, keepdims=True) for end in (low, high)]
+        least, most = (xp.sum(end, axis=axes, keepdims=True) for end in (low, high))
         if x.least is not None and x.least >= 0.0:
-            terms = xp.abs(sums[1])
+            terms = xp.abs(most)
         else:
             terms = xp.sum(self._largest(low, high), axis=axes, keepdims=True)
-        return replace(self._settled(sums[0], *sums, ()), terms=terms, is_coarse=coarse)
+        return replace(self._settled(least, least, most, ()), terms=terms, is_coarse=coarse)
 
     def _settled(
         self, value: Array, low: Array, high: Array, args: Sequence[Bounded], folded: tuple[int, ...] = ()

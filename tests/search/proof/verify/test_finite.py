@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from compiler.ir.fusion import Fusion
 from fusetune.fusion import FusionBuilder
+from fusetune.wire.fusion import DTypeName
 from search.proof.verify import expected as expected_module
 from search.proof.verify.arrays import Arrays, NumpyArrays, TorchArrays
 from search.proof.verify.expected import Expected, expect
@@ -71,7 +72,7 @@ BODIES: dict[str, Body] = {
 }
 
 
-def made(body: Body, dtype: str, single: bool = True) -> Fusion:
+def made(body: Body, dtype: DTypeName, single: bool = True) -> Fusion:
     """`body` of a matrix of that type, in f32 or in the type itself."""
     builder = FusionBuilder()
     x = builder.input("x", SHAPE, dtype)
@@ -86,17 +87,20 @@ def bits(one: Expected, arrays: Arrays) -> tuple[object, ...]:
 
 
 @BOTH
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
 @pytest.mark.parametrize("body", BODIES)
-def test_both_ways_give_equal_ends(body: str, dtype: str, arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_give_equal_ends(
+    body: str, dtype: DTypeName, arrays: Arrays, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fusion = made(BODIES[body], dtype)
     assert are_all_floats(fusion)
+    monkeypatch.setattr(expected_module, "BLOCK_ELEMS", 2 * SHAPE[1])  # three blocks of rows
     for name in input_sets(fusion):
         storages = make_inputs(fusion, name, arrays)
-        monkeypatch.undo()
         quick = expect(fusion, storages, arrays)
-        monkeypatch.setattr(expected_module, "are_all_floats", lambda fusion: False)
-        plain = expect(fusion, storages, arrays)
+        with monkeypatch.context() as patch:
+            patch.setattr(expected_module, "are_all_floats", lambda fusion: False)
+            plain = expect(fusion, storages, arrays)
         assert [bits(one, arrays) for one in quick] == [bits(one, arrays) for one in plain], name
 
 
@@ -142,7 +146,7 @@ def test_only_floats_that_nothing_chooses_are_worked_out_so(body: Body, works: b
     st.sampled_from(["f32", "bf16"]),
 )
 @settings(max_examples=40)
-def test_rows_of_any_floats_have_equal_ends(numbers: list[float], body: str, dtype: str) -> None:
+def test_rows_of_any_floats_have_equal_ends(numbers: list[float], body: str, dtype: DTypeName) -> None:
     arrays = NumpyArrays()
     fusion = made(BODIES[body], dtype)
     values = np.resize(np.array(numbers, np.float32), SHAPE[0] * SHAPE[1])
