@@ -32,6 +32,8 @@ Mode = Literal["background", "block", "cached"]
 MAX_KEYS = 256
 """Kinds of call that one function is traced for; beyond them eager runs, with a warning: something in the key changes
 with every call, most often a number that should be a tensor."""
+_LIKE_EVERY = 32
+"""Calls of a kind after which what tells calls like its last one may be made again: it takes as long as three keys."""
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "mode": ("background", "block", "cached"),
@@ -113,7 +115,7 @@ class JitFunction:
         if torch.compiler.is_compiling():
             return self.__wrapped__(*args, **kwargs)
         last = self._last
-        if last is not None and last[0].is_like(args, kwargs, self._outside.key):
+        if last is not None and last[0].is_like(args, kwargs):
             found = last[1]
             found.calls += 1
             try:
@@ -130,9 +132,10 @@ class JitFunction:
             return self._eager(f"{why} has no key", args, kwargs)
         if kind is None or kind.run is None:
             return self._miss(key, kind, args, kwargs)
-        if kind.last is None:
-            kind.last = LastCall.of(args, kwargs, key[0]) or False
-        self._last = (kind.last, kind) if kind.last else None
+        if kind.calls >= kind.like_at and (kind.last is None or not kind.last.is_like(args, kwargs)):
+            still, kind.like_at = self._outside.still(key[0]), kind.calls + _LIKE_EVERY
+            kind.last = None if still is None else LastCall.of(args, kwargs, still)
+        self._last = None if kind.last is None else (kind.last, kind)
         kind.calls += 1
         return self._run(kind, args, kwargs)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -29,6 +29,7 @@ class Specialized:
     """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes.
 
     A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels.
+    `last`: what tells calls like its last one; from call `like_at` on another is made where calls are like it no more.
     `wrap`: what its run is wrapped in. `is_flat`: no argument holds several, and none is passed by name.
     """
 
@@ -45,7 +46,8 @@ class Specialized:
     run: Run | None = None
     kernel: Any = None
     calls: int = 0
-    last: LastCall | Literal[False] | None = None
+    last: LastCall | None = None
+    like_at: int = 0
     halves: tuple[Specialized, ...] = ()
     join: Callable[..., Run] | None = None
     wrap: Callable[[Run], Run] = lambda run: run

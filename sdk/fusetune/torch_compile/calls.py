@@ -134,7 +134,7 @@ class RegionCall:
             return call(tensors)
         made = kernel(*_aligned(kernel, tensors), *scalars)
         call = None if scalars else getattr(kernel, "known", None)
-        if call is not None and (found := LastCall.of(tuple(tensors), None, ())) is not None:
+        if call is not None and (found := LastCall.of(tuple(tensors))) is not None:
             self._last = kernel, found, call
         return made
 

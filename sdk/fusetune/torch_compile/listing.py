@@ -132,7 +132,7 @@ class ListCall(RegionCall):
         made = self._as_before(kernel, given, args)
         if made is None:
             made = kernel(*given, *scalars)
-            self._like = kernel, None if scalars else LastCall.of(tuple(args), None, ())
+            self._like = kernel, None if scalars else LastCall.of(tuple(args))
         lists = made if isinstance(made, tuple) else (made,)
         return tuple([lists[n][row] for n, row in self._places.rows])
 
