@@ -39,7 +39,7 @@ def test_random_functions_are_eagers(source: ServiceSource) -> None:
     begun, made = time.monotonic(), []
     for seed in range(RANDOM):
         function, args = random_function(seed, "cuda")
-        jitted = fusetune.jit(function, source=source, effort="none", budget_s=20)
+        jitted = fusetune.jit(function, source=source, effort="none", budget_s=20, take="always")
         same(jitted(*args), function(*args), 4.0)
         made.append((seed, jitted, function, args))
     assert source.wait(540)
@@ -52,15 +52,13 @@ def test_random_functions_are_eagers(source: ServiceSource) -> None:
         (key,) = jitted.keys()
         if key["runs"] == "eager":
             without.append(f"{seed}: {key['why']}")
-    print(
-        f"\n{RANDOM - len(without)} of {RANDOM} run kernels, {time.monotonic() - begun:.0f} s", *without, sep="\n"
-    )
+    print(f"\n{RANDOM - len(without)} of {RANDOM} run kernels, {time.monotonic() - begun:.0f} s", *without, sep="\n")
     assert not wrong, "\n".join(wrong)
     assert len(without) <= RANDOM // 10
 
 
 def test_gradients_are_eagers(source: ServiceSource) -> None:
-    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20, grad=True)
+    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20, take="always", grad=True)
     results = []
     for function in (jitted, bias_gelu):
         torch.manual_seed(1)
@@ -73,7 +71,7 @@ def test_gradients_are_eagers(source: ServiceSource) -> None:
 
 
 def test_a_graph_captures_the_kernel_and_replays_it(source: ServiceSource) -> None:
-    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20)
+    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20, take="always")
     x, b = torch.randn(512, 1024, device="cuda").bfloat16(), torch.randn(1024, device="cuda")
     jitted(x, b)
     graph = torch.cuda.CUDAGraph()
@@ -86,7 +84,7 @@ def test_a_graph_captures_the_kernel_and_replays_it(source: ServiceSource) -> No
 
 @pytest.mark.parametrize("reads", FUNCTIONS)
 def test_what_a_call_costs_over_a_bare_launch(reads: str, source: ServiceSource) -> None:
-    jitted = fusetune.jit(FUNCTIONS[reads], source=source, mode="block", effort="none", budget_s=20)
+    jitted = fusetune.jit(FUNCTIONS[reads], source=source, mode="block", effort="none", budget_s=20, take="always")
     x, b = torch.randn(8, 1024, device="cuda").bfloat16(), torch.randn(1024, device="cuda")
     kernel = jitted.tune((x, b))
     bare = bare_launch(kernel, x, b)

@@ -13,10 +13,10 @@ from torch import fx
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.fusion import Fusion
 from fusetune.graph import capture, to_fusion
+from fusetune.jitting.clocks import Clock
 from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
 from fusetune.torch_compile.calls import Bind, RegionCall
-from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.lowering import Lowered
 from fusetune.torch_compile.program import Boxed, Call, calls_of, program
 from fusetune.torch_compile.regions.columns import ListColumns
