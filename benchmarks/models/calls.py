@@ -169,10 +169,13 @@ def measured(x: torch.Tensor, b: torch.Tensor, given: argparse.Namespace) -> dic
         )
         calls = {"bare": partial(bare_launch(kernel, x, b) if x.is_cuda else kernel.__call__, x, b), **calls}
         rounds = [_round(calls, given.calls, x.is_cuda) for _ in range(1 + given.rounds)][1:]  # the first warms up
+    judged = fusetune.jit(reads_nothing, mode="block", source=source)
+    judged(x, b)
     return {
         "card": torch.cuda.get_device_name() if x.is_cuda else "no card",
         "torch": torch.__version__,
         "runs": runs,
+        "beside_eager": judged.explain(x, b).splitlines()[0],
         "us": {name: round(statistics.median(taken[name] for taken in rounds), 2) for name in calls},
         "over_us": {name: sorted(round(x[name] - x["bare"], 2) for x in rounds) for name in calls if name != "bare"},
     }

@@ -370,7 +370,8 @@ class JitFunction:
 
     def _why(self, found: Specialized) -> str:
         if found.run is not None:
-            return " and ".join(f"{part.kernel!r}" for part in found.parts)
+            told = "" if found.trial is None else f"; measured here: {found.trial.why}"
+            return " and ".join(f"{part.kernel!r}" for part in found.parts) + told
         if found.why or found.trial is not None:
             return f"eager runs: {found.why or found.trial.why}"  # type: ignore[union-attr]  # one of the two is there
         why_not = getattr(self.source, "why_not", lambda *_: None)

@@ -52,7 +52,7 @@ def runs(function: JitFunction) -> list[tuple[str, int]]:
 @pytest.mark.parametrize(
     ("us", "runs_then", "said"),
     [
-        pytest.param(FASTER, "reference", "ReferenceKernel", id="faster"),
+        pytest.param(FASTER, "reference", "measured here: 10.0 us by the kernel, 20.0 us in eager", id="faster"),
         pytest.param(SLOWER, "eager", "not faster: 20.0 us by the kernel, 10.0 us in eager", id="slower"),
         pytest.param(EQUAL, "eager", "not faster", id="as fast"),
     ],
