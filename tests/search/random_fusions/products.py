@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
-from fusetune.wire.fusion import DTypeName
+from fusetune.wire.fusion import DTypeName, Precision
 
 
 @dataclass(frozen=True)
 class ProductLimits:
     """`sizes`: of rows, columns and what is summed along; `most_work`: products of all three and the batch;
-    `most_elems`: of any tensor."""
+    `most_elems`: of any tensor; `multiplied`: what is, by how often."""
 
     sizes: tuple[int, ...]
     most_work: int
     most_elems: int
+    multiplied: Mapping[str, int]
 
+
+TF32 = "tf32"
+"""f32 with that precision."""
+
+_ALL = {"bf16": 8, "f16": 5, "i8": 3, "f32": 3, "f8e4m3": 2, "f8e5m2": 1, TF32: 4}
+_SMALL = (1, 2, 3, 8, 15, 16, 17, 24, 31, 32, 64, 65, 96, 128, 130, 192, 264)
+_LARGE = (
+    1, 3, 8, 16, 31, 64, 65, 100, 127, 128, 129, 256, 257, 512, 768, 1000, 1001, 1024, 2048, 2049, 3000, 4096,
+)  # fmt: skip
 
 PRODUCTS = {
-    "products": ProductLimits((1, 2, 3, 8, 15, 16, 17, 24, 31, 32, 64, 65, 96, 128, 130, 192, 264), 1 << 21, 1 << 15),
-    "large_products": ProductLimits(
-        (1, 3, 8, 16, 31, 64, 65, 100, 127, 128, 129, 256, 257, 512, 768, 1000, 1001, 1024, 2048, 2049, 3000, 4096),
-        1 << 33,
-        1 << 24,
-    ),
+    "products": ProductLimits(_SMALL, 1 << 21, 1 << 15, _ALL),
+    "tf32_products": ProductLimits(_SMALL, 1 << 21, 1 << 15, {TF32: 1}),
+    "large_products": ProductLimits(_LARGE, 1 << 33, 1 << 24, _ALL),
+    "large_tf32_products": ProductLimits(_LARGE, 1 << 33, 1 << 24, {TF32: 1}),
 }
-
-_DTYPES: tuple[tuple[DTypeName, int], ...] = (
-    ("bf16", 8),
-    ("f16", 5),
-    ("i8", 3),
-    ("f32", 3),
-    ("f8e4m3", 2),
-    ("f8e5m2", 1),
-)
 _EDGE = 0.03
 """Share of products summed along one place."""
 
@@ -60,8 +59,9 @@ class _Drawn:
         self.limits = limits
         self.f = FusionBuilder()
         self.layouts: list[dict[str, Any]] = []
-        dtypes, weights = zip(*_DTYPES, strict=True)
-        (self.dtype,) = random.choices(dtypes, weights)
+        (multiplied,) = random.choices([*limits.multiplied], [*limits.multiplied.values()])
+        self.precision: Precision | None = "tf32" if multiplied == TF32 else None
+        self.dtype: Any = "f32" if multiplied == TF32 else multiplied
         self.result: DTypeName = "i32" if self.dtype == "i8" else "f32"
         self.batch, self.m, self.n, self.k = self.sizes()
 
@@ -119,8 +119,10 @@ class _Drawn:
     def operand(self, rows: int, columns: int) -> Tensor:
         """A matrix a batch, in one of its layouts, with what is done to its elements."""
         batch, dtype = self.batch, self.dtype
-        narrow = dtype in ("bf16", "f16") and self.chance(0.12)
-        stored: DTypeName = "i8" if narrow else "f32" if dtype in ("bf16", "f16") and self.chance(0.05) else dtype
+        computed = dtype in ("bf16", "f16") or self.precision is not None
+        narrow = computed and self.chance(0.12)
+        wide: DTypeName = "bf16" if dtype == "f32" else "f32"
+        stored: DTypeName = "i8" if narrow else wide if computed and self.chance(0.05) else dtype
         is_shared = bool(batch) and self.chance(0.25)
         shape = (rows, columns) if is_shared else (*batch, rows, columns)
         if self.chance(0.5):
@@ -135,7 +137,7 @@ class _Drawn:
             x = x.broadcast_to((*batch, rows, columns), dims=(len(batch), len(batch) + 1))
         if stored != dtype:
             x = x.cast(dtype)
-        return self.prologue(x) if dtype in ("bf16", "f16") and self.chance(0.15) else x
+        return self.prologue(x) if computed and self.chance(0.15) else x
 
     def prologue(self, x: Tensor) -> Tensor:
         """What a model does to an operand: an activation, or a scale of each row or column."""
@@ -147,7 +149,7 @@ class _Drawn:
 
     def product(self, left: Tensor) -> Tensor:
         right = self.operand(self.k, self.n)
-        return self.f.matmul(left, right, dtype=self.result)
+        return self.f.matmul(left, right, dtype=self.result, precision=self.precision)
 
     # Behind the product ----------------------------------------------------------------------------------------------
 
