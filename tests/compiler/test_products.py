@@ -24,7 +24,7 @@ from compiler.pipeline import artifact, generate
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.proof.emulated.running import ORDERS, EmulatedVerdict, run_set
 from tests.compiler.product_parts import in_parts, separately
-from tests.compiler.products import TURNED, Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
+from tests.compiler.products import TF32, TURNED, Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
 from tests.compiler.schedules import from_wire
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +58,10 @@ STRUCTURES: dict[str, tuple[Fusion, Callable[[Fusion], ScheduleTrace]]] = {
     "multicast": (
         product(256, 128, 192, left="mn"),
         lambda f: by_warp_groups(f, Groups(columns=64, cluster=2, blocks=1, in_flight=1)),
+    ),
+    "tf32": (
+        product(256, 256, 96, TF32, "f32"),
+        lambda f: by_warp_groups(f, Groups(columns=64, k=32, step=64, blocks=3, in_flight=1, registers=(40, 232))),
     ),
     "warps": (product(64, 64, 128), lambda f: by_warps(f, Warps())),
     "warps and threads that copy": (product(64, 64, 128, right="mn"), lambda f: by_cp_async(f, Warps(stages=3))),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -16,29 +16,35 @@ from fusetune.wire.fusion import DTypeName, Precision
 @dataclass(frozen=True)
 class ProductLimits:
     """`sizes`: of rows, columns and what is summed along; `most_work`: products of all three and the batch;
-    `most_elems`: of any tensor; `multiplied`: what is, by how often."""
+    `most_elems`: of any tensor; `in_tf32`: f32 alone, all of it so."""
 
     sizes: tuple[int, ...]
     most_work: int
     most_elems: int
-    multiplied: Mapping[str, int]
+    in_tf32: bool = False
 
-
-TF32 = "tf32"
-"""f32 with that precision."""
-
-_ALL = {"bf16": 8, "f16": 5, "i8": 3, "f32": 3, "f8e4m3": 2, "f8e5m2": 1, TF32: 4}
-_SMALL = (1, 2, 3, 8, 15, 16, 17, 24, 31, 32, 64, 65, 96, 128, 130, 192, 264)
-_LARGE = (
-    1, 3, 8, 16, 31, 64, 65, 100, 127, 128, 129, 256, 257, 512, 768, 1000, 1001, 1024, 2048, 2049, 3000, 4096,
-)  # fmt: skip
 
 PRODUCTS = {
-    "products": ProductLimits(_SMALL, 1 << 21, 1 << 15, _ALL),
-    "tf32_products": ProductLimits(_SMALL, 1 << 21, 1 << 15, {TF32: 1}),
-    "large_products": ProductLimits(_LARGE, 1 << 33, 1 << 24, _ALL),
-    "large_tf32_products": ProductLimits(_LARGE, 1 << 33, 1 << 24, {TF32: 1}),
+    "products": ProductLimits((1, 2, 3, 8, 15, 16, 17, 24, 31, 32, 64, 65, 96, 128, 130, 192, 264), 1 << 21, 1 << 15),
+    "large_products": ProductLimits(
+        (1, 3, 8, 16, 31, 64, 65, 100, 127, 128, 129, 256, 257, 512, 768, 1000, 1001, 1024, 2048, 2049, 3000, 4096),
+        1 << 33,
+        1 << 24,
+    ),
 }
+PRODUCTS |= {f"{name}_in_tf32": replace(limits, in_tf32=True) for name, limits in PRODUCTS.items()}
+
+_DTYPES: tuple[tuple[DTypeName, int], ...] = (
+    ("bf16", 8),
+    ("f16", 5),
+    ("i8", 3),
+    ("f32", 3),
+    ("f8e4m3", 2),
+    ("f8e5m2", 1),
+)
+_IN_TF32 = 0.6
+"""Share of products of f32."""
+
 _EDGE = 0.03
 """Share of products summed along one place."""
 
@@ -59,9 +65,10 @@ class _Drawn:
         self.limits = limits
         self.f = FusionBuilder()
         self.layouts: list[dict[str, Any]] = []
-        (multiplied,) = random.choices([*limits.multiplied], [*limits.multiplied.values()])
-        self.precision: Precision | None = "tf32" if multiplied == TF32 else None
-        self.dtype: Any = "f32" if multiplied == TF32 else multiplied
+        dtypes, weights = zip(*_DTYPES, strict=True)
+        (self.dtype,) = ("f32",) if limits.in_tf32 else random.choices(dtypes, weights)
+        is_so = limits.in_tf32 or (self.dtype == "f32" and self.chance(_IN_TF32))
+        self.precision: Precision | None = "tf32" if is_so else None
         self.result: DTypeName = "i32" if self.dtype == "i8" else "f32"
         self.batch, self.m, self.n, self.k = self.sizes()
 
