@@ -1,11 +1,13 @@
 """Between which ends a sum of products lies whose factors have ends, or of which a kernel may leave out bits.
 
-Where a fusion asks for tf32, a kernel multiplies of each factor what that has of it, 10 bits behind the first: cut off,
-as tensor cores do (PTX ISA, wgmma: the low 13 bits are not read), or rounded, which errs no more, or all of it.
+Where a fusion allows tf32, a kernel multiplies of each factor what that has of it, 10 bits behind the first: cut off, as
+tensor cores do (PTX ISA, wgmma: the low 13 bits are not read), or rounded, as the copy engine does, which errs no more,
+or all of it.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from search.proof.verify.arrays import Array
@@ -13,13 +15,16 @@ from search.proof.verify.arrays import Array
 _KEPT_BITS, _LEAST = 11, 2.0**-136
 """Bits of a number that tf32 keeps, and the least that it tells from zero."""
 
+_LARGEST = 2.0**128 * (1.0 - 2.0**-12)
+
 Ends = tuple[Array, Array]
 
 
 def ends_in_tf32(ends: Ends, xp: Any) -> Ends:
     """Between which ends lies what a kernel may multiply in place of numbers that lie between these."""
     (low, high), below, above = ends, *(_lost(end, xp) for end in ends)
-    return low - below, high + above
+    infinity = xp.full_like(low, math.inf)  # which the largest numbers are rounded to
+    return xp.where(low <= -_LARGEST, -infinity, low - below), xp.where(high >= _LARGEST, infinity, high + above)
 
 
 def ends_of_products(x: Ends, y: Ends, xp: Any) -> Ends:

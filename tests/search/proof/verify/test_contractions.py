@@ -116,7 +116,6 @@ def test_ends_hold_what_any_kernel_reads(bits: int) -> None:
     x = np.array([bits], np.uint32).view(np.float32)
     low, high = ends_in_tf32((x.astype(np.float64),) * 2, np)
     read = np.array([cut(x), nearest(x), x], np.float64)
-    read = read[np.isfinite(read)]  # rounded up, the largest are infinite
     assert (low <= read).all()
     assert (read <= high).all()
-    assert min(abs(low - read.min()), abs(high - read.max())) == 0
+    assert low == read.min() or high == read.max()
