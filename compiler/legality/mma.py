@@ -148,7 +148,7 @@ def mma_shape_exists(s: Schedule) -> Iterator[Violation]:
                 "mma_shape_exists",
                 op.output,
                 str(made),
-                f"{_SHAPES[product.unit]} of f16, bf16, f8, tf32 where a fusion allows it, or i8 -> i32",
+                f"{_SHAPES[product.unit]} of f16, bf16, f8, tf32, or i8 -> i32",
                 "Change the extents of the Mma axes, or the types; let f32 be multiplied as tf32 (precision).",
             )
 

@@ -1,8 +1,8 @@
 """Between which ends a sum of products lies whose factors have ends, or of which a kernel may leave out bits.
 
-Where a fusion allows tf32, a kernel multiplies of each factor what that has of it, 10 bits behind the first: cut off, as
-tensor cores do (PTX ISA, wgmma: the low 13 bits are not read), or rounded, as the copy engine does, which errs no more,
-or all of it.
+Where a fusion allows tf32, a kernel multiplies of each factor what that has of it, 10 bits behind the first: cut off,
+as tensor cores do (PTX ISA, wgmma: the low 13 bits are not read), or rounded, as the copy engine does, which errs no
+more, or all of it.
 """
 
 from __future__ import annotations

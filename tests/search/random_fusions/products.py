@@ -66,7 +66,9 @@ class _Drawn:
         self.f = FusionBuilder()
         self.layouts: list[dict[str, Any]] = []
         dtypes, weights = zip(*_DTYPES, strict=True)
-        (self.dtype,) = ("f32",) if limits.in_tf32 else random.choices(dtypes, weights)
+        self.dtype: DTypeName = "f32"
+        if not limits.in_tf32:
+            (self.dtype,) = random.choices(dtypes, weights)
         is_so = limits.in_tf32 or (self.dtype == "f32" and self.chance(_IN_TF32))
         self.precision: Precision | None = "tf32" if is_so else None
         self.result: DTypeName = "i32" if self.dtype == "i8" else "f32"
