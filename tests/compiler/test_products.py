@@ -6,6 +6,7 @@ No scheduler is asked: what the structures of products are stands in steps that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import run
 from sys import executable
@@ -135,6 +136,13 @@ def test_without_instructions_the_structures_give_the_same(name: str, pool: Comp
     """Every axis that an instruction takes by itself: the schedule is one of a fold."""
     fusion = product(256, 32, 128)
     is_right(fusion, by_warp_groups(fusion, SERIAL[name]), pool)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SERIAL)
+def test_without_instructions_tf32_is_a_fold_of_f32(name: str, pool: CompilePool) -> None:
+    fusion = product(256, 32, 64, TF32, "f32")
+    is_right(fusion, by_warp_groups(fusion, replace(SERIAL[name], k=32)), pool)
 
 
 @pytest.mark.parametrize("turns", [False, True], ids=["one tile", "a tile each, in turns"])

@@ -7,8 +7,14 @@ one way.
 
 from __future__ import annotations
 
+from compiler.analysis.tma.tensor_map import TensorMapCopy
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.ops import OpKind
+
+
+def is_rounded(sf: ScheduledFusion, copy: TensorMapCopy) -> bool:
+    """Whether a copy by a tensor map brings what it reads so."""
+    return copy.is_load and is_read_in_tf32(sf, copy.op.output)
 
 
 def is_read_in_tf32(sf: ScheduledFusion, name: str) -> bool:

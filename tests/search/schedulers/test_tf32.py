@@ -56,6 +56,41 @@ def test_exact_products_beside_others_are_launches_of_their_own() -> None:
     assert schedulers_for(fusion, HOPPER), "cut into launches"
 
 
+POINTS: dict[str, dict[str, Any]] = {
+    "product": {"store": "tma", "tile_rows": 128, "tile_columns": 64},
+    "warp_product": {"load": "tma"},
+    "thread_product": {"load": "tma", "tile_rows": 32, "tile_columns": 32, "threads_down": 8, "threads_across": 8},
+}
+
+
+def with_relu(precision: dict[str, str]) -> Fusion:
+    """relu(x) @ w: what is computed of x no copy rounds."""
+    inputs = [{"name": name, "shape": [64, 64], "dtype": "f32"} for name in ("x", "w")]
+    ops: list[dict[str, Any]] = [
+        {"op": "relu", "in": ["x"], "out": "r"},
+        {"op": "permute", "in": ["w"], "out": "t", "dims": [1, 0]},
+        {"op": "matmul", "in": ["r", "t"], "out": "y", **precision},
+    ]
+    return from_wire(inputs, ops, "y")
+
+
+@pytest.mark.parametrize(
+    ("fusion", "scheduler", "found"),
+    [
+        pytest.param(product(128, 64, 64, TF32, "f32"), "product", ["tf32", "tf32", "f32"], id="both"),
+        pytest.param(product(64, 64, 64, TF32, "f32", right="mn"), "warp_product", ["tf32", "tf32"], id="either way"),
+        pytest.param(with_relu({"precision": TF32}), "warp_product", ["f32", "tf32"], id="not what is computed of"),
+        pytest.param(with_relu({}), "thread_product", ["f32", "f32"], id="not what is multiplied in full"),
+        pytest.param(product(128, 64, 64, out="f32"), "product", ["bf16", "bf16", "f32"], id="not other types"),
+    ],
+)
+def test_the_copy_engine_rounds_what_is_multiplied_as_it_comes(
+    fusion: Fusion, scheduler: str, found: list[str]
+) -> None:
+    made = generated(scheduler, fusion, "sm_90a", **POINTS[scheduler])
+    assert [m.element for m in made.kernel.tensor_maps] == found
+
+
 def test_an_instruction_takes_as_long_as_one_of_16_bits() -> None:
     """And makes half of the products: 8 along k in place of 16."""
     point = {"tile_rows": 128, "tile_columns": 128, "k_lines": 1, "stages": 4}
