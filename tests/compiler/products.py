@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.ir.tensor import BufferKind, CopyVia, TensorView
 from compiler.schedule import steps as st
 from compiler.schedule.trace import ScheduleTrace
@@ -19,12 +19,16 @@ LINE, PIECE = 128, 16
 """Bytes of a line that the copy engine swizzles, and of what it swaps in it."""
 
 TURNED = ("k", "mn")
+TF32 = "tf32"
 
 
 def product(
     m: int, n: int, k: int, dtype: str = "bf16", out: str = "bf16", left: str = "k", right: str = "k", batch: int = 0
 ) -> Fusion:
-    """y = x @ w. `left`, `right`: what of an operand lies side by side, "k" or its own dimension ("mn")."""
+    """y = x @ w. `left`, `right`: what of an operand lies side by side, "k" or its own dimension ("mn"). `dtype`: of
+    both, or "tf32", f32 of which that is multiplied."""
+    allowed = {"precision": TF32} if dtype == TF32 else {}
+    dtype = "f32" if dtype == TF32 else dtype
     outer = [batch] if batch else []
     shapes = {"x": [m, k] if left == "k" else [k, m], "w": [k, n] if right == "mn" else [n, k]}
     inputs = [{"name": name, "shape": [*outer, *shape], "dtype": dtype} for name, shape in shapes.items()]
@@ -35,7 +39,7 @@ def product(
         names[name] = f"{name}_t" if is_turned else name
         if is_turned:
             ops.append({"op": "permute", "in": [name], "out": names[name], "dims": turn})
-    ops.append({"op": "matmul", "in": [names["x"], names["w"]], "out": "y", "dtype": out})
+    ops.append({"op": "matmul", "in": [names["x"], names["w"]], "out": "y", "dtype": out, **allowed})
     return from_wire(inputs, ops, "y")
 
 
@@ -104,7 +108,7 @@ def by_warp_groups(fusion: Fusion, how: Groups, changed: Sequence[st.Step] = ())
 class _ByGroups:
     def __init__(self, b: TraceBuilder, how: Groups) -> None:
         self.b, self.how = b, how
-        self.product = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
+        self.product = next(op for op in b.sf.ops if op.kind in CONTRACTIONS)
         self.tv, self.operands = self.product.output, self.product.tensor_inputs
         (self.out,) = b.sf.outputs
         self.grid: list[P] = []
@@ -283,7 +287,7 @@ class Warps:
 def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
     """Tiles of both operands come by the copy engine, warps load fragments of them by ldmatrix, and multiply those."""
     b = TraceBuilder(fusion)
-    op = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
+    op = next(op for op in b.sf.ops if op.kind in CONTRACTIONS)
     tv, shared = op.output, op.tensor_inputs
     (out,) = b.sf.outputs
     if kind_of(b.sf, out) is not OpKind.COPY:
@@ -361,7 +365,7 @@ def _right_fragment(b: TraceBuilder, nbytes: int, pairs: int) -> None:
 def fragments_of(trace: ScheduleTrace) -> TensorView:
     """The product of a schedule."""
     sf = trace.scheduled
-    return sf.tensor(next(op.output for op in sf.ops if op.kind is OpKind.MATMUL))
+    return sf.tensor(next(op.output for op in sf.ops if op.kind in CONTRACTIONS))
 
 
 def by_cp_async(fusion: Fusion, how: Warps) -> ScheduleTrace:

@@ -70,10 +70,9 @@ FEW = 512
 """Rows, or columns, of a result that is small beside its operands: how it is stored hardly counts."""
 
 
-def instruction_of(dtype: DType, columns: int) -> Instruction:
+def instruction_of(shape: ProductShape, columns: int) -> Instruction:
     """The instruction of a warp group for so many columns."""
-    summed = DType.I32 if dtype is DType.I8 else DType.F32
-    return Instruction(MmaUnit.WGMMA, WGMMA_ROWS, columns, MMA_K_BYTES // dtype.nbytes, dtype, summed)
+    return shape.instruction(MmaUnit.WGMMA, WGMMA_ROWS, columns)
 
 
 @dataclass(frozen=True)
@@ -237,14 +236,14 @@ def _refusal(f: ProductFacts, arch: Arch) -> str | None:
         return (
             f"products of {dtype}, whose sums keep 14 bits in the instructions of warp groups; those of warps keep all"
         )
-    if not instruction_of(dtype, TILE_COLUMNS[0]).is_known:
-        return f"products of {dtype}, which no instruction of this version makes"
+    if not instruction_of(shape, TILE_COLUMNS[0]).is_known:
+        return f"products of {shape.multiplied}, which no instruction of this version makes"
     return operand_refusal(shape, transposes=dtype.nbytes == 2)
 
 
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions and their registers allow."""
-    known = [n for n in f.tile_columns if instruction_of(f.shape.dtype, n).is_known]
+    known = [n for n in f.tile_columns if instruction_of(f.shape, n).is_known]
 
     def registers(consumers: Any, rows: Any, columns: Any) -> Any:
         shared = np.where(f.has_three_groups(consumers, rows), OF_THREE_GROUPS, SHARED_REGISTERS)
