@@ -23,7 +23,6 @@ from compiler.arch import (
     MMA_K_BYTES,
     SETMAXNREG_LEAST,
     SMEM_LINE_BYTES,
-    SWIZZLE_CHUNK_BYTES,
     WGMMA_ROWS,
     Arch,
 )
@@ -47,7 +46,15 @@ from search.space.schedulers.product_space import (
     ProductFacts,
     product_space,
 )
-from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, Tiles, boxes, whole_columns
+from search.space.schedulers.product_tiles import (
+    NONE,
+    PATTERN_ROWS,
+    Tiles,
+    boxes,
+    line_bytes,
+    swizzled,
+    whole_columns,
+)
 from search.space.space import Space
 
 P = ParallelType
@@ -233,21 +240,24 @@ class ProductTrace:
         return bool(staged) and all(self.b.tensor(name).dtype.nbytes == 2 for name in staged)
 
     def staged_tile(self, tv: str, at: int) -> None:
-        """A shared tile of [.. tiles, rows, step, columns]: lines of 128 bytes of each group's rows, swizzled."""
+        """A shared tile of [.. tiles, rows, step, columns]: lines of each group's rows, swizzled."""
         nbytes = self.b.tensor(tv).dtype.nbytes
+        length = self.stored_line_bytes(nbytes)
         pieces = len(self.folds.pieces) if self.folds is not None else 1
         whole: tuple[steps.Transform, ...] = (steps.Merge(tv, at + 2),) * (pieces - 1)
         transforms = (
             *whole,
-            steps.Split(tv, at + 2, SMEM_LINE_BYTES // nbytes),
+            steps.Split(tv, at + 2, length // nbytes),
             steps.Split(tv, at + 1, self.group_rows),
             steps.Reorder(tv, ((at + 3, at + 2), (at + 2, at + 3))),
-            steps.Split(tv, at + 4, SWIZZLE_CHUNK_BYTES // nbytes),
-            steps.Split(tv, at + 3, PATTERN_ROWS),
-            steps.Swizzle(tv, at + 4, at + 5),
+            *swizzled(tv, at + 3, length, nbytes),
         )
         columns = range(at + 2, at + 2 + pieces)
         self.b.do(steps.SetAllocationDomain(tv, (*range(at), at + 1, at, *columns), transforms))
+
+    def stored_line_bytes(self, nbytes: int) -> int:
+        """Of a line in which columns, of so many bytes each, wait to be stored."""
+        return line_bytes(self.point["store_columns"] * nbytes)
 
     def stores(self, tv: str, shared: str, pre: list[P]) -> None:
         """[.. tiles, step, group, lines, rows, line] of an output that the copy engine stores from the shared tile."""
@@ -255,7 +265,7 @@ class ProductTrace:
         nbytes = b.tensor(shared).dtype.nbytes
         whole_columns(b, self.shape, tv, at + 1)
         b.split(tv, at + 1, self.point["store_columns"])
-        b.split(tv, at + 2, SMEM_LINE_BYTES // nbytes)
+        b.split(tv, at + 2, self.stored_line_bytes(nbytes) // nbytes)
         b.split(tv, at, self.group_rows)
         b.reorder(tv, [*range(at), at + 2, at, at + 3, at + 1, at + 4])
         b.parallelize(tv, [*pre, P.UNROLL, self.group_type, P.UNROLL, P.BULK, P.BULK])

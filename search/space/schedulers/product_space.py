@@ -41,7 +41,7 @@ from search.space.constraints import Constraint, measured
 from search.space.groups import DEEP, RASTERS, ROWS, SHALLOW, TMA, VECTOR, math_knob, raster_constraints, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape, operand_refusal, product_shape
-from search.space.schedulers.product_operands import WHOLE_LINES, K
+from search.space.schedulers.product_operands import K, lines_are
 from search.space.schedulers.product_shares import dealt_constraints
 from search.space.schedulers.product_tiles import NONE, PAIRS
 from search.space.space import Space
@@ -65,6 +65,9 @@ K_LINES = (1, 2, 4)
 
 PARTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
 """Of a sum, in blocks of their own."""
+
+SHORT_LINE_BYTES = SMEM_LINE_BYTES // 2
+"""Of the shortest lines in which operands' rows, and results, lie side by side; shorter ones are many small boxes."""
 
 FEW = 512
 """Rows, or columns, of a result that is small beside its operands: how it is stored hardly counts."""
@@ -215,7 +218,7 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
     )
     constraints = (
         *_tiles(facts, arch),
-        *product_epilogue(facts),
+        *product_epilogue(facts, SHORT_LINE_BYTES),
         *_grid(facts),
         *(_parts(facts) if facts.parts else ()),
         *(dealt_constraints(facts, PING_PONG) if facts.can_deal else ()),
@@ -296,7 +299,7 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
             ),
             "Threads of a block of three groups and one that loads have 128 registers each where it begins.",
         ),
-        whole_lines(f),
+        whole_lines(f, SHORT_LINE_BYTES),
         Constraint(
             "shared_memory_fits_the_block",
             ("swap", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
@@ -322,9 +325,9 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     ]
 
 
-def whole_lines(f: ProductFacts) -> Constraint:
-    """What operands ask of tiles whose rows lie side by side in them."""
-    line = SMEM_LINE_BYTES // f.nbytes
+def whole_lines(f: ProductFacts, least: int = SMEM_LINE_BYTES) -> Constraint:
+    """What operands ask of tiles whose rows lie side by side in them: lines of `least` bytes or more."""
+    line = least // f.nbytes
     left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
 
     def whole(swap: Any, rows: Any, columns: Any) -> Any:
@@ -332,12 +335,12 @@ def whole_lines(f: ProductFacts) -> Constraint:
         of_columns = np.where(swap, left, right) | (columns % line == 0)
         return of_rows & of_columns
 
-    return Constraint("product_tiles_are_whole_lines", ("swap", "tile_rows", "tile_columns"), whole, WHOLE_LINES)
+    return Constraint("product_tiles_are_whole_lines", ("swap", "tile_rows", "tile_columns"), whole, lines_are(least))
 
 
-def product_epilogue(f: ProductFacts) -> list[Constraint]:
-    """How results leave the registers."""
-    line = min((SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs), default=1)
+def product_epilogue(f: ProductFacts, least: int = SMEM_LINE_BYTES) -> list[Constraint]:
+    """How results leave the registers; of the copy engine in lines of `least` bytes or more."""
+    line = min((least // o.dtype.nbytes for o in f.shape.outputs), default=1)
     return [
         Constraint(
             "product_is_stored_in_boxes",
@@ -351,7 +354,7 @@ def product_epilogue(f: ProductFacts) -> list[Constraint]:
             lambda store, wide, columns: (
                 (store != TMA) | ((columns % np.minimum(wide, columns) == 0) & (wide % line == 0) & (wide <= columns))
             ),
-            "What is stored at a time is whole lines of 128 bytes of the tile's columns.",
+            f"What is stored at a time is whole lines of {least} bytes of the tile's columns.",
         ),
         Constraint(
             "redundant_store_columns",
