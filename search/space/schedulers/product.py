@@ -7,8 +7,8 @@ tensor cores for the products of a stage, and work on the result where the instr
 blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
 
 Every element is summed in one order, whatever runs beside it: of parts that blocks have one block adds up what the
-others left in scratch memory. Parts are a block's each, or what falls to blocks that have equal shares of all steps of
-all tiles.
+others left in scratch memory, or what those of its cluster sent it. Parts are a block's each, or what falls to blocks
+that have equal shares of all steps of all tiles.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from search.space.schedulers.by_space import BySpace
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
 from search.space.schedulers.product_folds import ProductFolds, product_folds
+from search.space.schedulers.product_parts import MEMORY, SLICE
 from search.space.schedulers.product_space import (
     COOPERATIVE,
     OF_THREE_GROUPS,
@@ -95,6 +96,7 @@ class ProductTrace:
         self.shape, p = found, self.point
         self.swap, self.consumers = p["swap"], p["consumers"]
         self.parts = p.get("parts", 1)  # products in tensor memory, and points of before, have whole sums
+        self.sums_in = p.get("sums_in", MEMORY)
         self.is_dealt = p.get("dealt", False)
         facts = ProductFacts(found, self.sm_count)
         self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
@@ -134,7 +136,7 @@ class ProductTrace:
             is_dealt=self.is_dealt,
         )
         pre = tiles.loops(b, self.shape)
-        self.brought = [*pre, P.BIDY] if self.parts > 1 else pre
+        self.brought = [*pre, P.BIDY if self.sums_in == MEMORY else P.CLUSTER] if self.parts > 1 else pre
         if self.parts > 1:
             b.do(steps.Split(self.shape.tensor, len(pre), self.parts, False))
         others = tuple(op.output for op in b.sf.ops if op.output != self.shape.tensor)
@@ -171,8 +173,9 @@ class ProductTrace:
         """[.. tiles, steps, group, 64 rows, thread, 8 columns, ..] of what is computed of the result, and those loops
         of the product itself that the instructions take."""
         b, tv, at, own = self.b, self.shape.tensor, len(pre), len(self.brought)
-        width = self.point["store_columns"] if staged else self.point["tile_columns"]
-        each = min(width, self.point["tile_columns"])
+        columns = self.point["tile_columns"]
+        width = columns // self.parts if self.sums_in == SLICE else columns
+        each = min(self.point["store_columns"], columns) if staged else width
         b.split(tv, own + 2, each if self.folds is None else each // FRAGMENT_COLUMNS)
         b.do(steps.Propagate(tv, (*result, *self.folded)))
         for name in staged:
@@ -211,7 +214,7 @@ class ProductTrace:
         pairs = [name for name in (*beside, *b.sf.outputs) if name in result and lies_in_pairs(b.sf, name, self.pairs)]
         in_words = b.split_words(dict.fromkeys(pairs, _PAIR), b.tensor(result[-1]).loop[-1].extent)
         inside = 2 if self.is_in_matrices(staged) else 3
-        types = [*pre, P.UNROLL, self.group_type, P.UNROLL, P.TIDX, *[P.UNROLL] * inside]
+        types = [*pre, self.step_type, self.group_type, P.UNROLL, P.TIDX, *[P.UNROLL] * inside]
         b.parallelize_alike(sorted(result, key=lambda name: name in pairs), types)
         b.vectorize_words(in_words)
         whole = [name for name in result if name in staged or is_packed_cast(b, name)]
@@ -229,6 +232,11 @@ class ProductTrace:
         b.inline(before, at + 7)
         b.inline(folds.names, at - (self.consumers == PING_PONG))
         b.inline(behind, at + 3)
+
+    @property
+    def step_type(self) -> P:
+        """How the steps of a tile's columns are told apart: a block's slice of a sum each, or one after another."""
+        return P.CLUSTER if self.sums_in == SLICE else P.UNROLL
 
     @property
     def group_type(self) -> P:
@@ -268,7 +276,7 @@ class ProductTrace:
         b.split(tv, at + 2, self.stored_line_bytes(nbytes) // nbytes)
         b.split(tv, at, self.group_rows)
         b.reorder(tv, [*range(at), at + 2, at, at + 3, at + 1, at + 4])
-        b.parallelize(tv, [*pre, P.UNROLL, self.group_type, P.UNROLL, P.BULK, P.BULK])
+        b.parallelize(tv, [*pre, self.step_type, self.group_type, P.UNROLL, P.BULK, P.BULK])
         if nbytes == 2:
             b.do(steps.SetMemory(shared, MemoryType.SHARED, CopyVia.STMATRIX))
 
