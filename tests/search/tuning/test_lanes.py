@@ -419,12 +419,13 @@ def test_lanes_say_when_a_result_waits_to_be_collected() -> None:
     kernel = WaitingKernel(
         Build(0, Candidate.of("scripted", {})), artifact(Generated(" 10"), ScriptedCompile(" 10")), ("", "")
     )
+    said = [lanes.has_results]
     with lanes:
-        assert not lanes.has_results
         lanes.first.start(kernel)
-        assert not lanes.has_results
+        said.append(lanes.has_results)
         measuring.set()
         wait(lanes.pending)
-        assert lanes.has_results
+        said.append(lanes.has_results)
         assert [one.kernel for one in lanes.collect()] == [kernel]
-        assert not lanes.has_results
+        said.append(lanes.has_results)
+    assert said == [False, False, True, False]
