@@ -37,7 +37,7 @@ from multiprocessing.connection import Connection, Pipe
 from types import TracebackType
 from typing import IO, Any, Self
 
-from compiler.deadlines import Deadline
+from compiler.deadlines import RequestDeadline
 from compiler.errors import CompilerError
 
 STDERR_TAIL_BYTES = 4000
@@ -300,7 +300,7 @@ class Child:
         """The answer to a message; to one that was sent already, where there is none."""
         process = self._process
         assert process is not None
-        deadline = Deadline(timeout_s, process.kill)
+        deadline = RequestDeadline(timeout_s, process.kill)
         answer: bytes | None
         try:
             if message is not None:

@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 
-class Deadline:
+class RequestDeadline:
     """Calls `kill` when time is up, whatever the caller is blocked in: sending, waiting or receiving."""
 
     def __init__(self, seconds: float, kill: Callable[[], None]) -> None:
@@ -49,12 +49,12 @@ class _Watch:
 
     def __init__(self) -> None:
         self.process = os.getpid()
-        self._waiting: list[tuple[float, int, Deadline]] = []
+        self._waiting: list[tuple[float, int, RequestDeadline]] = []
         self._numbers = count()
         self._changed = threading.Condition()
         threading.Thread(target=self._run, name="deadlines", daemon=True).start()
 
-    def add(self, at_s: float, deadline: Deadline) -> None:
+    def add(self, at_s: float, deadline: RequestDeadline) -> None:
         """`at_s` on the monotonic clock."""
         with self._changed:
             heappush(self._waiting, (at_s, next(self._numbers), deadline))
@@ -65,7 +65,7 @@ class _Watch:
         while True:
             self._next().fire()
 
-    def _next(self) -> Deadline:
+    def _next(self) -> RequestDeadline:
         """Waits for the next deadline that has passed. Those that are done are dropped whenever one is looked for."""
         with self._changed:
             while True:

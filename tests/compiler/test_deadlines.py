@@ -7,21 +7,21 @@ import threading
 
 import pytest
 
-from compiler.deadlines import Deadline
+from compiler.deadlines import RequestDeadline
 
 
 def test_one_that_passes_kills_once_and_says_so() -> None:
     killed = threading.Event()
-    deadline = Deadline(0.01, killed.set)
+    deadline = RequestDeadline(0.01, killed.set)
     assert killed.wait(20)
     assert deadline.finish()
 
 
 def test_one_that_is_done_kills_nothing() -> None:
     killed: list[int] = []
-    first, passed = Deadline(0.02, lambda: killed.append(1)), threading.Event()
+    first, passed = RequestDeadline(0.02, lambda: killed.append(1)), threading.Event()
     assert not first.finish()
-    later = Deadline(0.05, passed.set)
+    later = RequestDeadline(0.05, passed.set)
     assert passed.wait(20)
     assert later.finish()
     assert not killed
@@ -29,7 +29,7 @@ def test_one_that_is_done_kills_nothing() -> None:
 
 def test_a_sooner_one_does_not_wait_for_a_later_one() -> None:
     killed = threading.Event()
-    late, soon = Deadline(600.0, lambda: None), Deadline(0.01, killed.set)
+    late, soon = RequestDeadline(600.0, lambda: None), RequestDeadline(0.01, killed.set)
     assert killed.wait(20)
     assert (soon.finish(), late.finish()) == (True, False)
 
@@ -39,26 +39,26 @@ def test_one_whose_process_is_gone_leaves_the_others_theirs() -> None:
         raise ProcessLookupError
 
     killed = threading.Event()
-    deadlines = Deadline(0.01, gone), Deadline(0.02, killed.set)
+    deadlines = RequestDeadline(0.01, gone), RequestDeadline(0.02, killed.set)
     assert killed.wait(20)
     assert all(one.finish() for one in deadlines)
 
 
 def test_all_are_watched_by_one_thread() -> None:
-    every = [Deadline(600.0, lambda: None) for _ in range(50)]
+    every = [RequestDeadline(600.0, lambda: None) for _ in range(50)]
     assert sum(thread.name == "deadlines" for thread in threading.enumerate()) == 1
     assert not any(one.finish() for one in every)
 
 
 def _passes() -> None:
     killed = threading.Event()
-    Deadline(0.01, killed.set)
+    RequestDeadline(0.01, killed.set)
     raise SystemExit(0 if killed.wait(20) else 1)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_fork_has_a_thread_of_its_own() -> None:
-    Deadline(600.0, lambda: None).finish()
+    RequestDeadline(600.0, lambda: None).finish()
     process = multiprocessing.get_context("fork").Process(target=_passes)
     process.start()
     process.join(30)
