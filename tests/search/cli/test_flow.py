@@ -431,7 +431,12 @@ def test_gpus_of_its_kind_join_in(monkeypatch: pytest.MonkeyPatch, gpus: str, ot
 def test_a_search_on_two_gpus_has_proposals_made_elsewhere(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
     begin = Child.begin
-    monkeypatch.setattr(Child, "begin", lambda self: (begun.append(self.name), begin(self))[1])
+
+    def told(child: Child) -> None:
+        begun.append(child.name)
+        begin(child)
+
+    monkeypatch.setattr(Child, "begin", told)
     monkeypatch.setattr("search.tuning.attached.find_device", find_several)
     use(monkeypatch, find_several)
     done = invoke("tune", "square.json", "--bind", "M=64", "--trials", "8", "--gpus", "2", "--out", "out")
