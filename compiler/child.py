@@ -37,6 +37,7 @@ from multiprocessing.connection import Connection, Pipe
 from types import TracebackType
 from typing import IO, Any, Self
 
+from compiler.deadlines import RequestDeadline
 from compiler.errors import CompilerError
 
 STDERR_TAIL_BYTES = 4000
@@ -132,32 +133,6 @@ class StartUp:
     begun_s: float
     ended_s: float
     cpu_s: float
-
-
-class _Deadline:
-    """Kills the process when time is up, whatever the parent is blocked in: sending, waiting or receiving."""
-
-    def __init__(self, seconds: float, kill: Callable[[], None]) -> None:
-        self._lock = threading.Lock()
-        self._done = False
-        self._expired = False
-        self._kill = kill
-        self._timer = threading.Timer(seconds, self._fire)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def _fire(self) -> None:
-        with self._lock:
-            if not self._done:
-                self._expired = True
-                self._kill()
-
-    def finish(self) -> bool:
-        """Stops the clock. Returns whether the process was killed; it never is afterwards."""
-        with self._lock:
-            self._done = True
-            self._timer.cancel()
-            return self._expired
 
 
 def spawned(name: str, pipe: int, lifeline: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -325,7 +300,7 @@ class Child:
         """The answer to a message; to one that was sent already, where there is none."""
         process = self._process
         assert process is not None
-        deadline = _Deadline(timeout_s, process.kill)
+        deadline = RequestDeadline(timeout_s, process.kill)
         answer: bytes | None
         try:
             if message is not None:

@@ -166,6 +166,11 @@ class Lanes:
         """A GPU that has nothing to measure."""
         return next((lane for lane in self._lanes if lane.under_way is None), None)
 
+    @property
+    def has_results(self) -> bool:
+        """Whether one has measured what has not been collected: what it measures now may be its last."""
+        return any(future.done() for future in self.pending)
+
     def free(self, *, ahead: bool) -> Lane | None:
         """A GPU that has nothing to measure, or, with `ahead`, nothing to measure next."""
         found = self.idle

@@ -25,6 +25,7 @@ from search.tuning.history import History, begun_from, starts
 from search.tuning.journal import TrialLog
 from search.tuning.lanes import Gpu
 from search.tuning.progress import Progress
+from search.tuning.samplers.ahead import ProposalsAhead
 from search.tuning.samplers.guided import WARM_START, GuidedSampler
 from search.tuning.stopping import Stopping, StopRules
 from search.tuning.timeline import SearchStage, Timeline
@@ -148,10 +149,13 @@ def tune_on(
             came, coming[:] = [*coming, *map(Gpu, hosts.joined())], []
             return came
 
+        proposals: ProposalsAhead | None = None
+        if others:
+            proposals = stack.enter_context(ProposalsAhead({name: one.knobs for name, one in spaces.items()}, seed))
         tuner = Tuner(
             builds=builder if elsewhere is None else SharedBuilds(builder, hosts, processes + _AHEAD),
             device=gpu.device,
-            sampler=GuidedSampler(spaces, seed, [*begun, *spread(ranking)], better),
+            sampler=GuidedSampler(spaces, seed, [*begun, *spread(ranking)], better, proposals),
             journal=log,
             budget=budget,
             settings=SearchSettings(queue_depth=processes + _AHEAD, floor_us=floor),

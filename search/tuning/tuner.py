@@ -226,7 +226,8 @@ class Tuner:
         return not self._is_exhausted and self._budget.allows(done + under_way, self._keep_s)
 
     def _feed_compilers(self) -> None:
-        """Ask for candidates while the queue ahead of the GPUs has room; but an idle GPU comes before a full queue."""
+        """Ask for candidates while the queue ahead of the GPUs has room; but a GPU that is idle, or soon is, comes
+        before a full queue."""
         depth = self._settings.queue_depth + self._lanes.count - 1 + self._builds.elsewhere
         while len(self._compiling) + len(self._ready) < depth and self._may_ask():
             if self._awaited is not None and self._asked >= self._awaited.at_hand and not self._awaited.there.done():
@@ -238,7 +239,8 @@ class Tuner:
                 return
             self._compiling.append(self._builds.start(self._next_number, candidate))
             self._next_number += 1
-            if self._lanes.idle is not None and any(build.is_ready for build in self._compiling):
+            is_ready = bool(self._ready) or any(build.is_ready for build in self._compiling)
+            if is_ready and (self._lanes.idle is not None or self._lanes.has_results):
                 return
 
     def _collect_compiled(self) -> None:

@@ -8,6 +8,7 @@ finite, and whatever else this does not tell of, raises `NotFinite`: `OnlineInte
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +23,9 @@ from search.proof.verify.glances import are_alike, are_coarse, finite_span
 from search.proof.verify.intervals import Bounded, Intervals
 from search.proof.verify.online_sums import OnlineIntervals
 from search.proof.verify.relations import Relation, holds
+
+_WIDENED = 6
+"""Values whose ends are kept in f64: what one operator has widened another may ask for soon."""
 
 _FLOATS = frozenset({DType.F32, DType.F16, DType.BF16})
 _MOVES = VIEWS | {OpKind.COPY, OpKind.CAST, OpKind.CAT}
@@ -51,7 +55,7 @@ class _FiniteEnds(Intervals):
 
     def __init__(self, xp: Any, related: Mapping[str, Relation]) -> None:
         super().__init__(xp, related)
-        self._widened: dict[tuple[int, int], tuple[Array, ...]] = {}
+        self._widened: OrderedDict[tuple[int, int], tuple[Array, ...]] = OrderedDict()
 
     def forget(self) -> None:
         """Gives back what is kept for speed alone."""
@@ -63,6 +67,9 @@ class _FiniteEnds(Intervals):
         key = id(x.low), id(x.high)
         if key not in self._widened:  # beside the arrays whose ids these are
             self._widened[key] = (*self._alike(x.low, x.high, self._wide), x.low, x.high)
+            if len(self._widened) > _WIDENED:
+                self._widened.popitem(last=False)
+        self._widened.move_to_end(key)
         low, high, *_ = self._widened[key]
         return low, high
 

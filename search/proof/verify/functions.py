@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.dtypes import DType
+from compiler.dtypes import FLOAT_FORMATS, DType
 from compiler.ir.ops import ErrorBound, MathGrade, OpKind
 from search.proof.verify.arrays import Array
 
@@ -66,6 +66,13 @@ def sum_error(count: int, unit_roundoff: float) -> float:
     errors go one way: up to 0.16 of a unit for each of 5000. Terms that are products may be rounded before that.
     """
     return float(order_error(np.float64(count), unit_roundoff, np))
+
+
+def products_error(count: int) -> float:
+    """Of sums of products, as a share of the sizes of all of them: tensor cores truncate where they align what they
+    add, an error of up to two units roundoff (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor
+    cores", PeerJ CS 7, 2021)."""
+    return sum_error(count, 2.0 * FLOAT_FORMATS[DType.F32].unit_roundoff)
 
 
 def order_error(count: Array, unit_roundoff: float, xp: Any) -> Array:

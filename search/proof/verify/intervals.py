@@ -26,7 +26,7 @@ from compiler.reference.floats import scalar
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
 from search.proof.verify.contractions import ends_in_tf32, ends_of_products
-from search.proof.verify.functions import error_of, sum_error, widen
+from search.proof.verify.functions import error_of, products_error, sum_error, widen
 from search.proof.verify.glances import are_alike, are_coarse
 from search.proof.verify.products import Factors, ends_of_product, factors, merged
 from search.proof.verify.relations import Relation, holds
@@ -250,7 +250,7 @@ class Intervals:
             return Bounded(value) if x.is_known else self._unwrapped(value, *self.ends(x), dtype)
         accumulator = FLOAT_FORMATS[DType.F64 if dtype is DType.F64 else DType.F32]
         low, high = self.ends(x)
-        error = _products_error(count) if kind in CONTRACTIONS else sum_error(count, accumulator.unit_roundoff)
+        error = products_error(count) if kind in CONTRACTIONS else sum_error(count, accumulator.unit_roundoff)
         error = error * x.terms + (_LOST_PRODUCT * count if kind in CONTRACTIONS else 0.0)
         if x.is_coarse is not None:
             # Every partial sum, in any order, is a multiple of 1/2 that the accumulator holds.
@@ -486,13 +486,6 @@ class Intervals:
         for flag in flags[1:]:
             found = None if found is None or flag is None else found & flag
         return found
-
-
-def _products_error(count: int) -> float:
-    """Of sums of products, as a share of the sizes of all of them: tensor cores truncate where they align what they
-    add, an error of up to two units roundoff (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor
-    cores", PeerJ CS 7, 2021)."""
-    return sum_error(count, 2.0 * FLOAT_FORMATS[DType.F32].unit_roundoff)
 
 
 def _is_in_range(low: Array, high: Array, dtype: DType) -> Array:

@@ -15,7 +15,7 @@ from typing import Literal
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.candidates.hints import neighbours, other_hints
-from search.tuning.samplers.optuna import OptunaSampler
+from search.tuning.samplers.optuna import OptunaSampler, Proposals
 from search.tuning.trial import TrialState
 
 WARM_START = 32
@@ -35,7 +35,7 @@ class GuidedSampler:
     """A `Sampler`: first `ranked[:WARM_START]`, then in turns. `ranked` is in the order in which it is to be tried.
 
     `better` is a ranking that is still being made: once it is there it takes the place of `ranked`. What it raises,
-    `ask` raises.
+    `ask` raises. `proposals`: of TPE, where they are made elsewhere; a turn for which there is none is the ranking's.
     """
 
     def __init__(
@@ -44,6 +44,7 @@ class GuidedSampler:
         seed: int,
         ranked: Sequence[Candidate],
         better: Future[Sequence[Candidate]] | None = None,
+        proposals: Proposals | None = None,
     ) -> None:
         self._spaces = spaces
         self._better = better
@@ -51,7 +52,7 @@ class GuidedSampler:
         self._warm = iter(ranked[:WARM_START])
         self._rest = iter(ranked[WARM_START:])
         self._turns = cycle(TURNS)
-        self._tpe = OptunaSampler(spaces, seed)
+        self._tpe = OptunaSampler(spaces, seed, proposals)
         self._fastest: list[tuple[float, Candidate]] = []
         self._around: dict[Candidate, Iterator[Candidate]] = {}
 
@@ -67,7 +68,7 @@ class GuidedSampler:
             case "ranked":
                 found = self._offered(self._rest) or self._near()
             case "tpe":
-                found = None
+                found = self._tpe.ask(waits=False) or self._offered(self._rest) or self._near()
         return found or self._tpe.ask()
 
     def tell(self, candidate: Candidate, value: float | None, state: TrialState) -> None:

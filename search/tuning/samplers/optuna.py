@@ -8,8 +8,8 @@ category too, and the knobs below it are conditional on it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, IntDistribution
@@ -41,55 +41,44 @@ class _Word(CategoricalDistribution):
         return self
 
 
-class OptunaSampler:
-    """A `Sampler`: what TPE makes of the trials told.
+class Proposals(Protocol):
+    """Who proposes points of which nobody knows yet whether they are legal or new: `TpeStudy`, or one ahead of it."""
 
-    TPE knows nothing of our constraints, so it may propose a point that is illegal or taken. The nearest unseen legal
-    point takes its place, and is the one that the study hears about, once it is told: of what is under way TPE reads
-    nothing.
-    """
+    def propose(self, *, waits: bool) -> Candidate | None:
+        """One, of what was told; None only where `waits` is false and none is at hand."""
+        ...
 
-    def __init__(self, spaces: Mapping[str, Space], seed: int) -> None:
-        self._unseen = Unseen(spaces)
-        self._out: set[Candidate] = set()
+    def tell(self, candidate: Candidate, value: float | None, state: TrialState) -> None:
+        """As `Sampler.tell`, each candidate once."""
+        ...
+
+
+class TpeStudy:
+    """TPE over the knobs of all schedulers. It knows nothing of our constraints. Reads `Knob`s, by scheduler."""
+
+    def __init__(self, knobs: Mapping[str, Sequence[Knob]], seed: int) -> None:
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # a line for each study and trial otherwise
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # `group`, since 2.8
             tpe = optuna.samplers.TPESampler(seed=seed, multivariate=True, group=True)
         self._study = optuna.create_study(sampler=tpe)
-        self._schedulers = _Word(list(spaces))
+        self._schedulers = _Word(list(knobs))
         self._knobs = {
-            name: [(f"{name}.{knob.name}", knob, _distribution(knob)) for knob in space.knobs]
-            for name, space in spaces.items()
+            name: [(f"{name}.{knob.name}", knob, _distribution(knob)) for knob in every]
+            for name, every in knobs.items()
         }
         self._distributions: dict[str, dict[str, BaseDistribution]] = {
             name: {_SCHEDULER: self._schedulers, **{parameter: one for parameter, _, one in knobs}}
             for name, knobs in self._knobs.items()
         }
 
-    def take(self, candidate: Candidate) -> bool:
-        """Notes a candidate of somebody else's choice; False if it is illegal or was proposed already."""
-        if not self._unseen.mark(candidate):
-            return False
-        self._out.add(candidate)
-        return True
-
-    def ask(self) -> Candidate | None:
-        if not any(self._unseen.left(name) for name in self._unseen.spaces):
-            return None
+    def propose(self, *, waits: bool = True) -> Candidate:
         trial = self._study.ask()
         wanted = self._suggested(trial)
         self._study.tell(trial, state=StudyState.FAIL)  # TPE leaves it out: what is told is a trial of its own
-        candidate_or_none = self._unseen.claim(wanted)
-        if candidate_or_none is not None:
-            self._out.add(candidate_or_none)
-        return candidate_or_none
+        return wanted
 
     def tell(self, candidate: Candidate, value: float | None, state: TrialState) -> None:
-        if candidate in self._out:
-            self._out.remove(candidate)
-        elif not self._unseen.mark(candidate):
-            return
         ending = _ending(value, state)
         if ending is StudyState.FAIL:
             return
@@ -127,6 +116,44 @@ class OptunaSampler:
             value = knobs[knob.name]
             parameters[name] = knob.position(value) if knob.is_numeric else value
         return parameters
+
+
+class OptunaSampler:
+    """A `Sampler`: what TPE makes of the trials told.
+
+    TPE may propose a point that is illegal or taken. The nearest unseen legal point takes its place, and is the one
+    that the study hears about, once it is told: of what is under way TPE reads nothing. `proposals`: of these spaces'
+    knobs, by a study of its own unless given.
+    """
+
+    def __init__(self, spaces: Mapping[str, Space], seed: int, proposals: Proposals | None = None) -> None:
+        self._unseen = Unseen(spaces)
+        self._out: set[Candidate] = set()
+        self._proposals = proposals or TpeStudy({name: space.knobs for name, space in spaces.items()}, seed)
+
+    def take(self, candidate: Candidate) -> bool:
+        """Notes a candidate of somebody else's choice; False if it is illegal or was proposed already."""
+        if not self._unseen.mark(candidate):
+            return False
+        self._out.add(candidate)
+        return True
+
+    def ask(self, *, waits: bool = True) -> Candidate | None:
+        """As `Sampler.ask`; None too where `waits` is false and nothing is proposed yet."""
+        if not any(self._unseen.left(name) for name in self._unseen.spaces):
+            return None
+        wanted = self._proposals.propose(waits=waits)
+        claimed = None if wanted is None else self._unseen.claim(wanted)
+        if claimed is not None:
+            self._out.add(claimed)
+        return claimed
+
+    def tell(self, candidate: Candidate, value: float | None, state: TrialState) -> None:
+        if candidate in self._out:
+            self._out.remove(candidate)
+        elif not self._unseen.mark(candidate):
+            return
+        self._proposals.tell(candidate, value, state)
 
 
 def _distribution(knob: Knob) -> _Number | _Word:

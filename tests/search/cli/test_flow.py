@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from compiler.arch import card_named
+from compiler.child import Child
 from compiler.cli import app as compiler_app
 from fusetune.wire.artifact import KernelArtifact
 from search.cli.app import app
@@ -425,6 +426,23 @@ def test_gpus_of_its_kind_join_in(monkeypatch: pytest.MonkeyPatch, gpus: str, ot
     assert all("350 W" in note for note in notes)
     for device in (first.device, *found):
         device.close()
+
+
+def test_a_search_on_two_gpus_has_proposals_made_elsewhere(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    begin = Child.begin
+
+    def told(child: Child) -> None:
+        begun.append(child.name)
+        begin(child)
+
+    monkeypatch.setattr(Child, "begin", told)
+    monkeypatch.setattr("search.tuning.attached.find_device", find_several)
+    use(monkeypatch, find_several)
+    done = invoke("tune", "square.json", "--bind", "M=64", "--trials", "8", "--gpus", "2", "--out", "out")
+    assert done.exit_code == 0
+    assert results("out")["evidence"] == {"correct": "verified_on_gpu", "time": "measured"}
+    assert begun == ["tpe"]
 
 
 @pytest.mark.parametrize("gpus", ["0", "-1", "65", "some", "1.5", ""])

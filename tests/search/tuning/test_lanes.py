@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from search.tuning.candidates.finishing import BuiltElsewhere
 from search.tuning.elsewhere import HostLost, SharedBuilds
 from search.tuning.failing import Failure
 from search.tuning.journal import Journal
-from search.tuning.lanes import Gpu, Lane, WaitingKernel
+from search.tuning.lanes import Gpu, Lane, Lanes, WaitingKernel
 from search.tuning.samplers.uniform import RandomSampler
 from search.tuning.timeline import Timeline
 from search.tuning.trial import Trial, TrialState
@@ -411,3 +411,21 @@ def test_a_gpu_goes_on_while_the_search_keeps_a_result(tmp_path: Path, monkeypat
     outcome = searched(tmp_path, [f" {us}" for us in range(10, 16)], [Device(before=before)])
     assert outcome.winner is not None
     assert outcome.winner.artifact.source == " 10.0"
+
+
+def test_lanes_say_when_a_result_waits_to_be_collected() -> None:
+    measuring = threading.Event()
+    lanes = Lanes(Gpu(Device(before=lambda call: _assert(measuring.wait(20)))), tuple, Timeline())
+    kernel = WaitingKernel(
+        Build(0, Candidate.of("scripted", {})), artifact(Generated(" 10"), ScriptedCompile(" 10")), ("", "")
+    )
+    said = [lanes.has_results]
+    with lanes:
+        lanes.first.start(kernel)
+        said.append(lanes.has_results)
+        measuring.set()
+        wait(lanes.pending)
+        said.append(lanes.has_results)
+        assert [one.kernel for one in lanes.collect()] == [kernel]
+        said.append(lanes.has_results)
+    assert said == [False, False, True, False]
