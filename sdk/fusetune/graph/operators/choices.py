@@ -139,7 +139,8 @@ def _index_put(w: Writing, node: Node, a: Any) -> Value:
     written = w.cast(w.value(a.values), w.dtype(node))
     if isinstance(written, Uniform):
         return chosen(w, node, held, written.number, a.self)
-    kept = w.f.reshape(w.written(written), written.shape[max(0, len(value) - inner) :])
+    values = w.written(written)
+    kept = w.f.reshape(values, values.shape[max(0, len(value) - inner) :])
     return chosen(w, node, held, kept, a.self)
 
 
