@@ -8,7 +8,8 @@ from __future__ import annotations
 import fnmatch
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,22 @@ def bytes_moved(case: Case) -> tuple[int, int]:
 def matmul_flops(case: Case) -> int:
     """Multiplications and additions of the case's matmuls; 0 for the small form, whose work nobody counts."""
     return int(case["mm_flops"]) if bytes_moved(case) == (case["bytes_read"], case["bytes_written"]) else 0
+
+
+def multiplies_in_tf32(case: Case) -> bool:
+    """Whether products of f32 may be less than exact."""
+    return any(op.get("precision") == "tf32" for op in case["ops"])
+
+
+@contextmanager
+def as_allowed(case: Case) -> Iterator[None]:
+    """Torch's libraries may multiply for the while what the case allows."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if multiplies_in_tf32(case) else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def make_inputs(case: Case, device: str, seed: int) -> list[Any]:

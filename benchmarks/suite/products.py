@@ -46,7 +46,7 @@ TINY = (5, 16, 32)
 def cases() -> list[dict[str, Any]]:
     """All cases, each with its small form as `tiny`."""
     public = [c for c in json.loads(PUBLIC.read_text())["cases"] if c["id"].startswith("mm_")]
-    return [c | PEERS.get(c["id"], {}) for c in (*public, *_few_rows(), *_around(), *_odd(), *_mlps())]
+    return [c | PEERS.get(c["id"], {}) for c in (*public, *_few_rows(), *_around(), *_odd(), *_mlps(), *_in_tf32())]
 
 
 def _few_rows() -> list[dict[str, Any]]:
@@ -86,6 +86,35 @@ def _mlps() -> list[dict[str, Any]]:
         case(DIT_MLP, "matmul_epilogue", "the MLP of a DiT-XL block", _dit_mlp, dit, TINY),
         case(CONVNEXT_MLP, "matmul_epilogue", "the MLP of a ConvNeXt block", _convnext_mlp, convnext, TINY),
     ]
+
+
+def _in_tf32() -> list[dict[str, Any]]:
+    square = (4096, 4096, 4096)
+    return [
+        case("mm_tf32_4096", "matmul", "f32, multiplied as tf32", _linear_in_tf32, square, TINY),
+        case("mm_tf32_4096_n", "matmul", "the same; w is [K, N]", _plain_in_tf32, square, TINY),
+        *(
+            case(f"mm_tf32_{m}x{n}x{k}", "matmul", note, _linear_in_tf32, (m, n, k), TINY)
+            for m, n, k, note in ((128, 8192, 8192, "few rows"), (5824, 488, 2792, "a thin result"))
+        ),
+        case(
+            "mm_tf32_2049x1001x3001", "matmul", "odd rows; w is [K, N]", _plain_in_tf32, (2049, 1001, 3001), (5, 9, 17)
+        ),
+    ]
+
+
+def _plain_in_tf32(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    a, w = f.input("a", (m, k), "f32"), f.input("w", (k, n), "f32")
+    f.output(f.matmul(a, w, precision="tf32"), "out")
+    return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, ["return torch.matmul(a, w)"])
+
+
+def _linear_in_tf32(m: int, n: int, k: int) -> Form:
+    f = FusionBuilder()
+    a, w = f.input("a", (m, k), "f32"), f.input("w", (n, k), "f32")
+    f.output(f.matmul(a, w.permute((1, 0)), precision="tf32"), "out")
+    return _made(f, (m, n, k), {"a": NORMAL, "w": _share(k)}, ["return F.linear(a, w)"])
 
 
 def _plain(m: int, n: int, k: int) -> Form:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
-from compiler.dtypes import FP8, DType
+from compiler.dtypes import DType
 from compiler.emit.tensor_memory import tmem_address
 from compiler.emit.text import total
 from compiler.emit.values import reg
@@ -26,15 +26,16 @@ from compiler.lower.operands import Reg
 from compiler.lower.traversal import walk
 
 _TYPE = {
-    DType.F32: "f32",
+    DType.F32: "tf32",
     DType.F16: "f16",
     DType.BF16: "bf16",
     DType.F8E4M3: "e4m3",
     DType.F8E5M2: "e5m2",
     DType.I8: "s8",
-    DType.I32: "s32",
 }
-"""Names of types in PTX."""
+"""Names of operands' types in PTX."""
+
+_RESULT = {DType.F32: "f32", DType.I32: "s32"}
 
 _SWIZZLE = {0: 0, 128: 1, 64: 2, 32: 3}
 """Bits 62 and 63 of a descriptor, by the bytes of a swizzle (PTX ISA, wgmma, "Matrix Descriptor Format")."""
@@ -48,6 +49,7 @@ _KIND = {
     DType.F8E4M3: ("f8f6f4", 0),
     DType.F8E5M2: ("f8f6f4", 1),
     DType.I8: ("i8", 1),
+    DType.F32: ("tf32", 2),
 }
 """Kind of tcgen05.mma, and the number of the operands' type in it (PTX ISA, "Instruction descriptor")."""
 
@@ -89,13 +91,13 @@ def instructions_of(body: Iterable[Stmt]) -> tuple[Instruction, ...]:
 def function_of(i: Instruction) -> str:
     """The function of an instruction: a form of `wgmma.cuh`, or `mma_sync.cuh`, with its shape."""
     count = i.held
-    form = "HALVES" if i.transposes else "BYTES" if i.operand in FP8 else "INTEGERS"
+    form = "HALVES" if i.transposes else "INTEGERS" if i.operand is DType.I8 else "FLOATS"
     shape = f"m{i.m}n{i.n}k{i.k}"
     if i.unit is MmaUnit.MMA_SYNC:
-        left, result = _TYPE[i.operand], _TYPE[i.accumulator]
+        left, result = _TYPE[i.operand], _RESULT[i.accumulator]
         kind, held = ("::i32", '"r"') if i.accumulator is DType.I32 else ("float", '"f"')
         return f'FT_MMA({_name(i)}, "{shape}", "{result}.{left}.{left}.{result}", {kind}, {held})'
-    types = f"{_TYPE[i.accumulator]}.{_TYPE[i.operand]}.{_TYPE[i.operand]}"
+    types = f"{_RESULT[i.accumulator]}.{_TYPE[i.operand]}.{_TYPE[i.operand]}"
     if i.holds_rows:
         places = range(count, count + (7 if i.transposes else 6))
         return f'FT_WGMMA_{form}_HELD({_name(i)}, "{shape}", "{types}", {count}, {", ".join(map(str, places))})'

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from compiler.analysis.facts import Facts
 from compiler.analysis.mma.instructions import MmaUnit
 from compiler.analysis.mma.product import MmaProduct
+from compiler.analysis.mma.rounding import is_rounded
 from compiler.analysis.mma.shared_operand import OperandTile
 from compiler.explain.names import counted
 
@@ -51,11 +52,12 @@ def _dealt(facts: Facts) -> Iterator[str]:
 
 
 def _operand(facts: Facts, name: str, side: object) -> str:
-    t = facts.sf.tensor(name)
+    t, copy = facts.sf.tensor(name), facts.tensor_maps.get(name)
+    rounded = ", rounded to tf32 by the copy engine" if copy is not None and is_rounded(facts.sf, copy) else ""
     if isinstance(side, OperandTile):
         lines = f"swizzled lines of {side.span} bytes" if side.span else "lines of 16 bytes, not swizzled"
         words = f"{_PIECES[side.is_transposed]}, {lines}; descriptor: {side.stride} bytes from 8 lines to the next"
         if not side.span or side.is_transposed:
             words += f", {side.leading} from one line's end to where it goes on"
-        return f"in {t.memory} memory: {words}"
+        return f"in {t.memory} memory{rounded}: {words}"
     return "in registers: fragments" if side is not None else f"in {t.memory} memory, as no instruction reads it"

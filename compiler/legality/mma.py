@@ -138,8 +138,9 @@ def mma_axes_are_those_of_an_instruction(s: Schedule) -> Iterator[Violation]:
 def mma_shape_exists(s: Schedule) -> Iterator[Violation]:
     """There is an instruction of these types and extents: wgmma 64 rows, 8 to 256 columns by 8, of integers by 16 above
     32; mma 16 rows, 8 columns; tcgen05.mma 64 rows and columns by 8, or 128 rows and columns by 16, of integers by 16,
-    with 64 rows 8 and 24 too; 32 bytes along k; f16, bf16 and floats of 8 bits into f32, i8 into i32 (PTX ISA, "Shape
-    for wgmma.mma_async", "Matrix Fragments" of mma, "Kinds of matrix-multiply")."""
+    with 64 rows 8 and 24 too; 32 bytes along k; f16, bf16 and floats of 8 bits into f32, i8 into i32; of f32 what tf32
+    has of it, where that was asked for (PTX ISA, "Shape for wgmma.mma_async", "Matrix Fragments" of mma, "Kinds of
+    matrix-multiply")."""
     for op, product in _products(s):
         made = product.instruction
         if made is not None and not made.is_known:
@@ -147,8 +148,8 @@ def mma_shape_exists(s: Schedule) -> Iterator[Violation]:
                 "mma_shape_exists",
                 op.output,
                 str(made),
-                f"{_SHAPES[product.unit]} of f16, bf16, f8, or i8 -> i32",
-                "Change the extents of the Mma axes, or the types.",
+                f"{_SHAPES[product.unit]} of f16, bf16, f8, tf32, or i8 -> i32",
+                "Change the extents of the Mma axes, or the types; let f32 be multiplied as tf32 (precision).",
             )
 
 

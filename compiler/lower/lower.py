@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.analysis.facts import Facts
+from compiler.analysis.mma.rounding import is_rounded
 from compiler.analysis.sync.block_parts import launched_block
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, every_part
@@ -125,6 +126,7 @@ def _tensor_maps(facts: Facts, positions: dict[str, int]) -> tuple[TensorMap, ..
                 box=tuple(d.box_size.value for d in copy.dims),
                 element_strides=tuple(d.element_stride_size.value for d in copy.dims),
                 swizzle=copy.swizzle,
+                rounds_to_tf32=is_rounded(facts.sf, copy),
             )
         )
     return tuple(maps)

@@ -73,11 +73,16 @@ class ListTable:
     single: tuple[int, ...] = ()
 
 
+TF32 = "tf32"
+"""The type of a tensor map that rounds f32."""
+
+
 @dataclass(frozen=True, slots=True)
 class TensorMap:
     """A kernel parameter: a 128-byte tensor map, innermost dimension first (cuTensorMapEncodeTiled).
 
     `box` counts the elements that a copy passes over, of which it moves every `element_strides`-th: `tile`.
+    `rounds_to_tf32`: what f32 arrives as (CU_TENSOR_MAP_DATA_TYPE_TFLOAT32).
     """
 
     name: str
@@ -88,6 +93,12 @@ class TensorMap:
     box: tuple[int, ...]
     element_strides: tuple[int, ...]
     swizzle: int
+    rounds_to_tf32: bool = False
+
+    @property
+    def element(self) -> str:
+        """The element type, in words."""
+        return TF32 if self.rounds_to_tf32 else self.dtype.value
 
     @property
     def tile(self) -> tuple[int, ...]:

@@ -375,7 +375,7 @@ def _tensor_map(m: TensorMap) -> str:
     strides = f" strides {numbers_text(m.strides_bytes)} bytes" if m.strides_bytes else ""
     swizzle = f", swizzle {m.swizzle} bytes" if m.swizzle else ""
     every = f" element strides {numbers_text(m.element_strides)}" if set(m.element_strides) - {1} else ""
-    dims = f"{m.dtype} dims {numbers_text(m.dims)}{strides}, box {numbers_text(m.box)}{every}{swizzle}"
+    dims = f"{m.element} dims {numbers_text(m.dims)}{strides}, box {numbers_text(m.box)}{every}{swizzle}"
     return f"{m.name}: tensor map of tensor {m.position}, {dims}"
 
 

@@ -40,7 +40,7 @@ class Arithmetic(Protocol[T]):
     def fold(self, kind: OpKind, x: T, axes: tuple[int, ...], dtype: DType) -> T:
         """Along `axes`, which stay with size 1."""
 
-    def contract(self, x: T, y: T, dtype: DType) -> T:
+    def contract(self, kind: OpKind, x: T, y: T, dtype: DType) -> T:
         """Sums of products: x's last dimension and y's last but one are one dimension, those before them the same;
         `dtype` is that of both."""
 
@@ -106,8 +106,8 @@ class Values:
     def fold(self, kind: OpKind, x: Array, axes: tuple[int, ...], dtype: DType) -> Array:
         return operators.exact(kind, [x, axes], self.xp)
 
-    def contract(self, x: Array, y: Array, dtype: DType) -> Array:
-        return operators.exact(OpKind.MATMUL, [x, y], self.xp)
+    def contract(self, kind: OpKind, x: Array, y: Array, dtype: DType) -> Array:
+        return operators.exact(kind, [x, y], self.xp)
 
     def merge(self, kind: OpKind, x: Array, y: Array) -> Array:
         return operators.exact(OpKind(kind.row.step), [x, y], self.xp)

@@ -225,7 +225,7 @@ class Walk(Generic[T]):
             self._scopes.append({})
             try:
                 left, right = (self._part(x, part) for x, part in zip(op.tensor_inputs, parts, strict=True))
-                return ours.contract(left, right, dtype)
+                return ours.contract(op.kind, left, right, dtype)
             finally:
                 self._scopes.pop()
         if k[1] - k[0] >= max(stop - start for start, stop in box):

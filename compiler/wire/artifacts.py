@@ -238,7 +238,7 @@ def launch_spec(launched: Launched, entry: str, tensors: int) -> LaunchSpec:
     maps: list[Arg] = [
         TensorMapArg(
             position=places[m.position],
-            dtype=m.dtype.value,
+            dtype=m.element,
             dims=m.dims,
             strides_bytes=m.strides_bytes,
             box=m.box,

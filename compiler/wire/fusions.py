@@ -358,7 +358,8 @@ def _ir_op(op: Op, bound: Bound, shapes: Mapping[str, tuple[int, ...]]) -> ir.Op
     if isinstance(op, Pad | Filled):
         inputs = (*inputs, ir.Literal(_held(op.value, DType(bound.types[op.out].dtype))))
     low = tuple(int(n) for n, m in zip(op.low, op.high, strict=True) if n or m) if isinstance(op, Pad) else ()
-    return ir.Op(OpKind(op.op), inputs, op.out, _ir_dims(op, shapes), start, step=step, low=low)
+    kind = OpKind.MATMUL_TF32 if isinstance(op, Matmul) and op.precision == "tf32" else OpKind(op.op)
+    return ir.Op(kind, inputs, op.out, _ir_dims(op, shapes), start, step=step, low=low)
 
 
 def _held(number: Operand, dtype: DType) -> int | float:
@@ -413,6 +414,8 @@ def _op_document(op: ir.Op, fusion: ir.Fusion) -> dict[str, Any]:
     match op.kind:
         case OpKind.CAST | OpKind.MATMUL:
             document["dtype"] = result.dtype.value
+        case OpKind.MATMUL_TF32:
+            document |= {"op": OpKind.MATMUL.value, "dtype": result.dtype.value, "precision": "tf32"}
         case OpKind.WHERE if len(op.tensor_inputs) == 1:
             document["dtype"] = result.dtype.value
         case OpKind.BROADCAST_TO:

@@ -21,7 +21,7 @@ from fusetune import wire
 from fusetune.elementwise import Elementwise, Number
 from fusetune.errors import InvalidFusion
 from fusetune.wire.extent import Size
-from fusetune.wire.fusion import FORMAT, DTypeName, Memory, ScalarName, show
+from fusetune.wire.fusion import FORMAT, DTypeName, Memory, Precision, ScalarName, show
 from fusetune.wire.op_check import TensorType
 from fusetune.wire.parse import parse_fusion, read_fusion
 from fusetune.wire.printing import fusion_html, fusion_text
@@ -396,9 +396,13 @@ class FusionBuilder(Elementwise[Tensor, ByValue]):
         """The index of the first least element, otherwise as `argmax`."""
         return self._op("argmin", x, keepdim=keepdim, **({} if dim is None else {"dim": dim}))
 
-    def matmul(self, x: Tensor, y: Tensor, dtype: DTypeName | None = None) -> Tensor:
-        """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'."""
-        return self._op("matmul", x, y, **_said(dtype))
+    def matmul(
+        self, x: Tensor, y: Tensor, dtype: DTypeName | None = None, precision: Precision | None = None
+    ) -> Tensor:
+        """`(..., m, k)` by `(..., k, n)`; `dtype` is the result's, by default the operands'. f32 is multiplied in full
+        unless `precision` allows less: "tf32", on tensor cores."""
+        allowed = {} if precision is None else {"precision": precision}
+        return self._op("matmul", x, y, **_said(dtype), **allowed)
 
     def _op(self, op: str, *operands: Tensor | ByValue | Number, **attributes: Any) -> Tensor:
         place = f"ops[{len(self._ops)}]"

@@ -79,6 +79,6 @@ def _split(w: Writer, fusion: Fusion, op: Op, factor: int, cut: dict[_Side, str]
         cut[left, True] = w.put(OpKind.PERMUTE, [apart], (*batch, factor, m, part), w.value(apart).dtype, first)
     if (right, False) not in cut:
         cut[right, False] = w.reshape(right, (*batch, factor, part, n))
-    parts = w.put(OpKind.MATMUL, [cut[left, True], cut[right, False]], (*batch, factor, m, n), dtype, grade=op.grade)
+    parts = w.put(op.kind, [cut[left, True], cut[right, False]], (*batch, factor, m, n), dtype, grade=op.grade)
     total = w.put(OpKind.SUM, [parts], (*batch, m, n), dtype, (rank,))
     w.names[op.output] = w.cast(total, result.dtype)

@@ -157,6 +157,8 @@ def _step(op: Op, fusion: Fusion) -> _Step:
             return _iota(shape, dims[0], result.dtype)
         case OpKind.MATMUL:
             return _matmul(result.dtype)
+        case OpKind.MATMUL_TF32:
+            return _in_tf32(result.dtype)
         case OpKind.CUMSUM:
             return _before(dims[0]) if op.start else lambda x: x.cumsum(dims[0])
         case kind if kind in FOLDS:
@@ -183,6 +185,21 @@ def _matmul(dtype: DType) -> _Step:
     def step(x: Array, y: Array) -> Array:
         wanted = torch_dtypes()[dtype]
         return x.to(wanted) @ y.to(wanted)
+
+    return step
+
+
+def _in_tf32(dtype: DType) -> _Step:
+    """As torch's library multiplies f32 where it may take tf32 for it, for the while."""
+    import torch
+
+    def step(x: Array, y: Array) -> Array:
+        before = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high")
+        try:
+            return (x @ y).to(torch_dtypes()[dtype])
+        finally:
+            torch.set_float32_matmul_precision(before)
 
     return step
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.fusion import Fusion
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.ir.tensor import BufferKind, CopyVia, TensorView
 from compiler.schedule import steps as st
 from compiler.schedule.trace import ScheduleTrace
@@ -19,12 +19,16 @@ LINE, PIECE = 128, 16
 """Bytes of a line that the copy engine swizzles, and of what it swaps in it."""
 
 TURNED = ("k", "mn")
+TF32 = "tf32"
 
 
 def product(
     m: int, n: int, k: int, dtype: str = "bf16", out: str = "bf16", left: str = "k", right: str = "k", batch: int = 0
 ) -> Fusion:
-    """y = x @ w. `left`, `right`: what of an operand lies side by side, "k" or its own dimension ("mn")."""
+    """y = x @ w. `left`, `right`: what of an operand lies side by side, "k" or its own dimension ("mn"). `dtype`: of
+    both, or "tf32", f32 of which that is multiplied."""
+    allowed = {"precision": TF32} if dtype == TF32 else {}
+    dtype = "f32" if dtype == TF32 else dtype
     outer = [batch] if batch else []
     shapes = {"x": [m, k] if left == "k" else [k, m], "w": [k, n] if right == "mn" else [n, k]}
     inputs = [{"name": name, "shape": [*outer, *shape], "dtype": dtype} for name, shape in shapes.items()]
@@ -35,7 +39,7 @@ def product(
         names[name] = f"{name}_t" if is_turned else name
         if is_turned:
             ops.append({"op": "permute", "in": [name], "out": names[name], "dims": turn})
-    ops.append({"op": "matmul", "in": [names["x"], names["w"]], "out": "y", "dtype": out})
+    ops.append({"op": "matmul", "in": [names["x"], names["w"]], "out": "y", "dtype": out, **allowed})
     return from_wire(inputs, ops, "y")
 
 
@@ -65,9 +69,9 @@ class Groups:
     `blocks`: that stay, 0 for one a tile. `strip`: rows of tiles that are taken together. `cluster`: of so many blocks
     along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are
     stored at a time by the copy engine, 0 for stores by threads. `in_flight`, `registers`: as the steps have them.
-    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks of which the last adds them up. `dealt`:
-    blocks that have equal shares of all steps of all tiles, 0 for none. `outer`: steps of a loop around that of the
-    stages.
+    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks, on `parts_on`, of which one adds them up,
+    or each its slice of the columns (`slices`). `dealt`: blocks that have equal shares of all steps of all tiles, 0 for
+    none. `outer`: steps of a loop around that of the stages.
     """
 
     rows: int = 128
@@ -85,6 +89,8 @@ class Groups:
     registers: tuple[int, int] | None = None
     is_mma: bool = True
     parts: int = 1
+    parts_on: P = P.BIDY
+    slices: bool = False
     dealt: int = 0
     outer: int = 1
 
@@ -104,7 +110,7 @@ def by_warp_groups(fusion: Fusion, how: Groups, changed: Sequence[st.Step] = ())
 class _ByGroups:
     def __init__(self, b: TraceBuilder, how: Groups) -> None:
         self.b, self.how = b, how
-        self.product = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
+        self.product = next(op for op in b.sf.ops if op.kind in CONTRACTIONS)
         self.tv, self.operands = self.product.output, self.product.tensor_inputs
         (self.out,) = b.sf.outputs
         self.grid: list[P] = []
@@ -161,7 +167,7 @@ class _ByGroups:
         if how.parts > 1:
             at = len(self.grid)
             b.do(st.Split(tv, at, how.parts, False))
-            self.brought.append(P.BIDY)
+            self.brought.append(how.parts_on)
         if how.outer > 1:
             b.do(st.Split(tv, len(self.brought), how.outer, False))
             self.brought.append(P.SERIAL)
@@ -171,7 +177,7 @@ class _ByGroups:
         it, there with the steps first."""
         b, how, tv, at, own = self.b, self.how, self.tv, len(self.grid), len(self.brought)
         group = P.UNROLL if how.turns or how.groups == 1 else P.TIDY
-        b.split(tv, own + 2, how.step or how.columns)
+        b.split(tv, own + 2, how.columns // how.parts if how.slices else how.step or how.columns)
         b.do(st.Propagate(tv, tuple(held)))
         if how.step:
             self.staged(at)
@@ -186,11 +192,16 @@ class _ByGroups:
         b.do(st.Propagate(tv, tuple(held)))
         for name in held:
             b.reorder(name, [*range(at), at + 2, at, at + 1, at + 3, at + 4, at + 5])
-            b.parallelize(name, [*self.grid, P.UNROLL, group, P.TIDX, *[P.UNROLL] * 3])
+            b.parallelize(name, [*self.grid, self.step, group, P.TIDX, *[P.UNROLL] * 3])
         if not how.step:
             narrow = [name for name in held if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]  # held are made
             for name in dict.fromkeys((*narrow, self.out)):
                 b.do(st.Parallelize(name, at + 5, P.VECTORIZE))
+
+    @property
+    def step(self) -> P:
+        """What the steps of a tile's columns are on."""
+        return P.CLUSTER if self.how.slices else P.UNROLL
 
     def staged(self, at: int) -> None:
         """The tile that the copy engine stores, of lines of 128 bytes, and its boxes."""
@@ -210,7 +221,7 @@ class _ByGroups:
         b.split(out, at + 2, LINE // nbytes)
         b.split(out, at, 64)
         b.reorder(out, [*range(at), at + 2, at, at + 3, at + 1, at + 4])
-        b.parallelize(out, [*self.grid, P.UNROLL, P.UNROLL, P.UNROLL, P.BULK, P.BULK])
+        b.parallelize(out, [*self.grid, self.step, P.UNROLL, P.UNROLL, P.BULK, P.BULK])
 
     def inline(self, held: Sequence[str]) -> None:
         b, at = self.b, len(self.grid)
@@ -283,7 +294,7 @@ class Warps:
 def by_warps(fusion: Fusion, how: Warps, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
     """Tiles of both operands come by the copy engine, warps load fragments of them by ldmatrix, and multiply those."""
     b = TraceBuilder(fusion)
-    op = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
+    op = next(op for op in b.sf.ops if op.kind in CONTRACTIONS)
     tv, shared = op.output, op.tensor_inputs
     (out,) = b.sf.outputs
     if kind_of(b.sf, out) is not OpKind.COPY:
@@ -361,7 +372,7 @@ def _right_fragment(b: TraceBuilder, nbytes: int, pairs: int) -> None:
 def fragments_of(trace: ScheduleTrace) -> TensorView:
     """The product of a schedule."""
     sf = trace.scheduled
-    return sf.tensor(next(op.output for op in sf.ops if op.kind is OpKind.MATMUL))
+    return sf.tensor(next(op.output for op in sf.ops if op.kind in CONTRACTIONS))
 
 
 def by_cp_async(fusion: Fusion, how: Warps) -> ScheduleTrace:

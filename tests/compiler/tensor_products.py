@@ -12,7 +12,7 @@ from typing import Any
 from compiler.arch import TCGEN05_HALF_ROWS
 from compiler.ir.fusion import Fusion
 from compiler.ir.iter_domain import MemoryType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.ir.tensor import BufferKind, CopyVia
 from compiler.schedule import steps as st
 from compiler.schedule.trace import ScheduleTrace
@@ -47,12 +47,12 @@ class Ask:
 def by_one_thread(fusion: Fusion, how: Ask, changed: Sequence[st.Step] = ()) -> ScheduleTrace:
     """A lane a thread of 128 rows; fragments of 64. `changed`: steps taken at the end."""
     b = TraceBuilder(fusion)
-    product = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL)
+    product = next(op for op in b.sf.ops if op.kind in CONTRACTIONS)
     tv, operands = product.output, product.tensor_inputs
     (out,) = b.sf.outputs
     if b.sf.producer(out).kind is not OpKind.COPY:  # type: ignore[union-attr]  # an output is made
         b.do(st.CacheOutput(out, "y_r", LOCAL))
-    tv = next(op.output for op in b.sf.ops if op.kind is OpKind.MATMUL)
+    tv = next(op.output for op in b.sf.ops if op.kind in CONTRACTIONS)
     b.do(st.CacheInput(tv, LOADED, LOCAL, CopyVia.LD_TMEM if how.is_mma else CopyVia.PLAIN))
     kept = (LOADED, "z", "q") if how.keeps else (LOADED,)
     if how.keeps:
@@ -112,7 +112,7 @@ def _tiles(b: TraceBuilder, tv: str, how: Ask) -> list[P]:
 def _result(b: TraceBuilder, tv: str, how: Ask, grid: list[P]) -> None:
     """[.., k of a stage, rows, columns, k of an instruction], a row a lane."""
     at = len(grid)
-    operand = next(op for op in b.sf.ops if op.kind is OpKind.MATMUL).tensor_inputs[0]
+    operand = next(op for op in b.sf.ops if op.kind in CONTRACTIONS).tensor_inputs[0]
     b.split(tv, at + 3, 32 // b.tensor(operand).dtype.nbytes)
     b.reorder(tv, [*range(at + 1), at + 3, at + 1, at + 2, at + 4])
     if not how.is_mma:  # in registers, which a thread finds its own row in

@@ -6,6 +6,7 @@ No scheduler is asked: what the structures of products are stands in steps that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import run
 from sys import executable
@@ -24,7 +25,7 @@ from compiler.pipeline import artifact, generate
 from compiler.schedule.trace import ProgramTrace, ScheduleTrace
 from search.proof.emulated.running import ORDERS, EmulatedVerdict, run_set
 from tests.compiler.product_parts import in_parts, separately
-from tests.compiler.products import TURNED, Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
+from tests.compiler.products import TF32, TURNED, Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
 from tests.compiler.schedules import from_wire
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,10 @@ STRUCTURES: dict[str, tuple[Fusion, Callable[[Fusion], ScheduleTrace]]] = {
     "multicast": (
         product(256, 128, 192, left="mn"),
         lambda f: by_warp_groups(f, Groups(columns=64, cluster=2, blocks=1, in_flight=1)),
+    ),
+    "tf32": (
+        product(256, 256, 96, TF32, "f32"),
+        lambda f: by_warp_groups(f, Groups(columns=64, k=32, step=64, blocks=3, in_flight=1, registers=(40, 232))),
     ),
     "warps": (product(64, 64, 128), lambda f: by_warps(f, Warps())),
     "warps and threads that copy": (product(64, 64, 128, right="mn"), lambda f: by_cp_async(f, Warps(stages=3))),
@@ -131,6 +136,13 @@ def test_without_instructions_the_structures_give_the_same(name: str, pool: Comp
     """Every axis that an instruction takes by itself: the schedule is one of a fold."""
     fusion = product(256, 32, 128)
     is_right(fusion, by_warp_groups(fusion, SERIAL[name]), pool)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SERIAL)
+def test_without_instructions_tf32_is_a_fold_of_f32(name: str, pool: CompilePool) -> None:
+    fusion = product(256, 32, 64, TF32, "f32")
+    is_right(fusion, by_warp_groups(fusion, replace(SERIAL[name], k=32)), pool)
 
 
 @pytest.mark.parametrize("turns", [False, True], ids=["one tile", "a tile each, in turns"])

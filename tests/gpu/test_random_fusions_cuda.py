@@ -15,21 +15,27 @@ from fusetune.launch import Launcher
 from fusetune.wire.artifact import KernelArtifact
 from search.measure.cuda_check import CheckBench
 from search.proof.verify.arrays import TorchArrays
-from search.proof.verify.inputs import RANDOM
 from tests.search.random_fusions.building import Built, built_by, with_fault
 
 pytestmark = pytest.mark.gpu
 
-LARGE, SMALL, LISTS, PRODUCTS = 400, 200, 60, 500
+LARGE, SMALL, LISTS, PRODUCTS, IN_TF32 = 400, 200, 60, 500, 100
 """Fusions whose tensors fill the card's memory system, such as have few blocks, such over lists, and matrix products
-with what surrounds them."""
+with what surrounds them, a tenth of them in tf32, and such alone."""
 
 SECONDS = 240
 """Of each: a slow machine runs fewer of them, and the test says how many."""
 
 
 @pytest.mark.parametrize(
-    ("limits", "count"), [("large", LARGE), ("small", SMALL), ("long_lists", LISTS), ("large_products", PRODUCTS)]
+    ("limits", "count"),
+    [
+        ("large", LARGE),
+        ("small", SMALL),
+        ("long_lists", LISTS),
+        ("large_products", PRODUCTS),
+        ("large_products_in_tf32", IN_TF32),
+    ],
 )
 def test_random_fusions_are_right_on_the_card(limits: str, count: int) -> None:
     import torch
@@ -59,7 +65,7 @@ def _fault(built: Built, arrays: TorchArrays, torch: Any) -> str:
     bench = CheckBench(built.case.bound(), arrays)
     launcher = Launcher(KernelArtifact.model_validate_json(built.artifact))
     try:
-        return bench.check(launcher, RANDOM).fault
+        return next(filter(None, (bench.check(launcher, name).fault for name in built.case.sets)), "")
     except (FusetuneError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
     finally:

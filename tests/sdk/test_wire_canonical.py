@@ -224,6 +224,7 @@ CHANGES: dict[str, Callable[[Document], Any]] = {
     "bounds of a slice": setting("l", start=1, stop=5),
     "order of cat": setting("j", ins=["l", "r"]),
     "result dtype of matmul": setting("m", dtype="f16"),
+    "precision of matmul": setting("m", precision="tf32"),
     "order of dims": setting("wt", dims=[0, 1]),
     "reduced dims": setting("s", dims=[1]),
     "dim of iota": setting("n", dim=1),

@@ -72,6 +72,10 @@ TWO_DTYPES = [
     {"op": "permute", "in": ["n"], "out": "nt", "dims": [1, 0]},
     {"op": "matmul", "in": ["x", "nt"], "out": "z"},
 ]
+IN_TF32 = [
+    {"op": "permute", "in": ["n"], "out": "nt", "dims": [1, 0]},
+    {"op": "matmul", "in": ["n", "nt"], "out": "z", "precision": "tf32"},
+]
 
 CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     # what is wrong, how to get there, place, part of what was found, part of the fix
@@ -210,6 +214,14 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("matmul of vectors", op("matmul", "bf", "bf"), "ops[4].in[0]", "f32 (8)", "Reshape it to two"),
     ("matmul of other sizes", op("matmul", "x", "x"), "ops[4].in[1]", "f32 (M, 8)", "Permute, reshape"),
     ("matmul of two dtypes", lambda d: d["ops"].extend(TWO_DTYPES), "ops[5].in[1]", "i32 (8, M)", "Cast one of"),
+    (
+        "precision of integers",
+        lambda d: d["ops"].extend(IN_TF32),
+        "ops[5].precision",
+        "tf32",
+        "cast both operands to f32",
+    ),
+    ("precision of another", op("matmul", "x", "x", precision="tf16"), "ops[4].precision", "tf16", "Write one of"),
     ("symbol of no input", op("iota", shape=["K"], dim=0, dtype="i32"), "ops[4].shape[0]", "symbol 'K'", "an input's"),
     ("no outputs", lambda d: d.update(outputs=[]), "outputs", "no entries", "Name the values"),
     ("unknown output", output(name="gg"), "outputs[0].name", "'gg'", "Did you mean g"),

@@ -47,7 +47,8 @@ class MmaUnit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: m x k by k x n elements of `operand`, added to m x n of `accumulator`."""
+    """One instruction: m x k by k x n elements of `operand`, added to m x n of `accumulator`. There is none that takes
+    all of an f32."""
 
     unit: MmaUnit
     m: int
@@ -57,10 +58,13 @@ class Instruction:
     accumulator: DType
     holds_rows: bool = False
     """Of wgmma: whether threads hold the rows' operand, which lies in shared memory otherwise."""
+    in_tf32: bool = False
+    """Of f32: whether the upper 19 bits are what is asked for (PTX ISA, "Alternate Floating-Point Data Formats")."""
 
     def __str__(self) -> str:
         held = " of rows in registers" if self.holds_rows else ""
-        return f"{self.unit} m{self.m}n{self.n}k{self.k} {self.operand} -> {self.accumulator}{held}"
+        operand = "tf32" if self.in_tf32 else self.operand
+        return f"{self.unit} m{self.m}n{self.n}k{self.k} {operand} -> {self.accumulator}{held}"
 
     @property
     def held(self) -> int:
@@ -71,7 +75,7 @@ class Instruction:
     def is_known(self) -> bool:
         """Whether there is such an instruction, on an architecture that has its unit."""
         is_paired = self.accumulator is (DType.I32 if self.operand is DType.I8 else DType.F32)
-        is_type = self.operand in _HALVES | FP8 | {DType.I8}
+        is_type = self.operand in _HALVES | FP8 | {DType.I8} or (self.operand is DType.F32 and self.in_tf32)
         if not is_paired or not is_type or self.k != MMA_K_BYTES // self.operand.nbytes:
             return False
         if self.unit is MmaUnit.MMA_SYNC:
@@ -105,5 +109,5 @@ class Instruction:
         """Whether operands in shared memory may have the rows, or columns, side by side: of 16 bits, for a result in
         tensor memory also of 8 bits, whose columns are then multiples of 16 (PTX ISA, tcgen05.mma: transposition)."""
         if self.unit is MmaUnit.TCGEN05:
-            return self.operand in _HALVES or self.n % TCGEN05_COLUMNS == 0
+            return self.operand in _HALVES or (self.operand is not DType.F32 and self.n % TCGEN05_COLUMNS == 0)
         return self.operand in _HALVES

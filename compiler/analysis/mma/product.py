@@ -14,7 +14,7 @@ from compiler.analysis.mma.tensor_coordinates import tensor_coordinates
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.expr import Expr, Var
 from compiler.ir.iter_domain import MemoryType, ParallelType
-from compiler.ir.ops import CONTRACTIONS
+from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 
 
@@ -80,7 +80,8 @@ def _product(
     if found.at(indexing.read_offset(op, left)).variables & found.of_column.keys():
         left, right = right, left
     holds_rows = unit is MmaUnit.WGMMA and sf.tensor(left).memory is MemoryType.LOCAL
-    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype, holds_rows)
+    in_tf32 = op.kind is OpKind.MATMUL_TF32
+    made = Instruction(unit, found.m, found.n, found.k, sf.tensor(left).dtype, t.dtype, holds_rows, in_tf32)
     rows, columns = (
         _shared(sf, indexing, op, name, found, of, swizzle_span)
         if unit.reads_shared and not (holds_rows and name == left)

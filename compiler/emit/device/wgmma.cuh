@@ -123,8 +123,8 @@ FT_INLINE void ft_mma_hold(T* regs) {
         : "l"(a), "l"(b), "r"(adds), "n"(TRANSPOSED_A), "n"(TRANSPOSED_B));                                            \
   }
 
-// The same of floats of 8 bits.
-#define FT_WGMMA_BYTES(NAME, SHAPE, TYPES, COUNT, A, B, ADDS)                                                          \
+// The same of floats of 8 bits, and of those of 32, of which tensor cores read the upper 19 (tf32).
+#define FT_WGMMA_FLOATS(NAME, SHAPE, TYPES, COUNT, A, B, ADDS)                                                         \
   FT_INLINE void ft_wgmma_##NAME(float* d, u64 a, u64 b, u32 adds) {                                                   \
     asm volatile(                                                                                                      \
         "{\n"                                                                                                          \
@@ -166,8 +166,8 @@ FT_INLINE void ft_mma_hold(T* regs) {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds), "n"(TRANSPOSED_B));                           \
   }
 
-// The same of floats of 8 bits.
-#define FT_WGMMA_BYTES_HELD(NAME, SHAPE, TYPES, COUNT, A, A1, A2, A3, B, ADDS)                                         \
+// The same of floats of 8 bits, and of tf32.
+#define FT_WGMMA_FLOATS_HELD(NAME, SHAPE, TYPES, COUNT, A, A1, A2, A3, B, ADDS)                                        \
   FT_INLINE void ft_wgmma_##NAME(float* d, const void* left, u64 b, u32 adds) {                                        \
     u32 a[4];                                                                                                          \
     memcpy(a, left, 16);                                                                                               \

@@ -121,5 +121,5 @@ PRODUCTS = frozenset({OpKind.MUL, OpKind.SQUARE})
 COSTLY = frozenset(kind for kind in OpKind if kind.row.cost is not None)
 """Operators that take a special function, or a division: worth a register where a later pass needs the value again."""
 
-COMPILED = frozenset(OpKind) - {OpKind.VIEW}
-"""Operators of a fusion that have a lowering."""
+COMPILED = frozenset(OpKind) - {OpKind.VIEW, OpKind.MATMUL_TF32}
+"""Operators of a fusion that have a lowering, by their names there: MATMUL_TF32 is a `matmul` too."""

@@ -36,6 +36,7 @@ from compiler.ir.ops.row import (
 )
 from compiler.ir.ops.rows import (
     CONTRACTED,
+    CONTRACTED_TF32,
     IN_F64,
     LEAST,
     LEAST_F64,
@@ -466,6 +467,8 @@ class OpKind(StrEnum):
     # Contractions: sums of products of two operands, along a dimension that both have ---------------------------------
 
     MATMUL = "matmul", CONTRACTED
+    MATMUL_TF32 = "matmul_tf32", CONTRACTED_TF32
+    """A fusion's `matmul` with `"precision": "tf32"`."""
 
     # Scans: an element of all those up to it ------------------------------------------------------------------------
 

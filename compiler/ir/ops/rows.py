@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from compiler.dtypes import FP8, DType
@@ -61,6 +62,10 @@ CONTRACTED = OpRow(
     step="add",
     zero=Zero.OPEN,
 )
+CONTRACTED_TF32 = replace(CONTRACTED, takes=frozenset({DType.F32}))
+"""A kernel may multiply what tf32 holds of each factor, 10 bits behind the first: cut off, as tensor cores do, or
+rounded; and it may multiply all of it. The reference does."""
+
 SCANNED = OpRow(
     OpClass.SCAN, takes=frozenset({DType.F64, DType.F32, DType.I64}), reference=exact_prefix_sum, zero=Zero.OPEN
 )

@@ -9,6 +9,8 @@ import torch
 from torch.autograd import forward_ad
 from torch.utils import _pytree as pytree
 
+from fusetune.graph.precision import precision_of_f32
+
 PLAIN = (int, bool, str, type(None), bytes, complex)
 """Types of what is known by its value; of floats by its bits."""
 _TENSORS = (torch.Tensor, torch.nn.Parameter)
@@ -23,7 +25,7 @@ class NoKey(Exception):
 def call_key(args: tuple[Any, ...], kwargs: Mapping[str, Any], grad: bool) -> tuple[Any, ...]:
     """Dtypes, sizes, strides, devices, alignment and needs of gradients of tensors, other arguments by type and value,
     the structure that they stand in, and the modes of torch. Raises NoKey."""
-    parts: list[Any] = [grad, torch.get_default_dtype(), _autocast()]
+    parts: list[Any] = [grad, torch.get_default_dtype(), _autocast(), precision_of_f32()]
     plain = True
     for x in args:
         if isinstance(x, torch.Tensor):
@@ -36,7 +38,7 @@ def call_key(args: tuple[Any, ...], kwargs: Mapping[str, Any], grad: bool) -> tu
     if plain and not kwargs:
         return tuple(parts)
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
-    parts[3:] = [of_tensor(x) if isinstance(x, torch.Tensor) else of_value(x) for x in leaves]
+    parts[4:] = [of_tensor(x) if isinstance(x, torch.Tensor) else of_value(x) for x in leaves]
     return (*parts, str(spec))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
+from fusetune.graph.precision import precision_of_f32
 from fusetune.jitting.call_key import MAX_ALIGN
 
 
@@ -18,11 +19,12 @@ class LastCall:
     gradients (torch._C._dynamo.guards.TensorGuards); a torch without it gets no such object from `of`, and keys decide.
     """
 
-    __slots__ = ("_check", "_count", "_dtype", "_grad", "_still")
+    __slots__ = ("_check", "_count", "_dtype", "_grad", "_precision", "_still")
 
     def __init__(self, check: Callable[..., bool], count: int, still: Callable[[], bool]) -> None:
         self._check, self._count, self._still = check, count, still
         self._grad, self._dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+        self._precision = precision_of_f32()
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: Any = None, still: Callable[[], bool] = lambda: True) -> LastCall | None:
@@ -46,6 +48,7 @@ class LastCall:
             and self.is_of_like(args)
             and torch.is_grad_enabled() is self._grad
             and torch.get_default_dtype() is self._dtype
+            and precision_of_f32() is self._precision
             and not _is_autocast()
             and forward_ad._current_level < 0
             and self._still()

@@ -15,10 +15,10 @@ TENSOR_MAP_ALIGN = 64
 """CUDA driver API, CUtensorMap: an opaque 128-byte object at an address divisible by 64."""
 
 # CUDA driver API, CUtensorMapDataType in order of declaration. Types of 8 bits move as bytes, i16 as UINT16.
-# The FTZ and TF32 forms of f32 are left out: they change values.
+# The FTZ forms are left out: they change values. That of tf32 does, too: it rounds f32 for products that asked for it.
 _DATA_TYPES = {
     "bool": 0, "i8": 0, "u8": 0, "f8e4m3": 0, "f8e5m2": 0, "i16": 1,
-    "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9,
+    "i32": 3, "i64": 5, "f16": 6, "f32": 7, "f64": 8, "bf16": 9, "tf32": 11,
 }  # fmt: skip
 # CUtensorMapSwizzle, CUtensorMapL2promotion.
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}

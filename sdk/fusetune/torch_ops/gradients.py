@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from fusetune.errors import NotCached
+from fusetune.graph.precision import precision_of_f32
 from fusetune.jitting.call_key import NoKey
 from fusetune.jitting.joint import Joint
 from fusetune.jitting.outside import Outside
@@ -74,7 +75,7 @@ class Gradients:
         except NoKey:  # it reads a tensor that is traced, too
             return None
         forms = [CallTensor.of(x) if isinstance(x, torch.Tensor) else x for x in leaves]
-        key = (outside, str(spec), str(autocast), torch.get_default_dtype(), *map(_key_of, forms))
+        key = (outside, str(spec), str(autocast), torch.get_default_dtype(), precision_of_f32(), *map(_key_of, forms))
         tensors = [x for x in leaves if isinstance(x, torch.Tensor)]
         with self._lock:
             known = self._plans.setdefault(key, [])

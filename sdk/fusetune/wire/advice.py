@@ -188,7 +188,7 @@ _NO_DTYPES: dict[str, str] = {
     "uint32 u32 uint64 u64 ulong uint": "Cast to i64 before: u8 is the one unsigned type.",
     "float8_e4m3fnuz float8_e5m2fnuz e4m3fnuz e5m2fnuz": "Cast to f8e4m3 or f8e5m2 before: no NVIDIA GPU has others.",
     "float8_e8m0fnu e8m0 float4_e2m1fn_x2 e2m1 fp4": "Pass the bytes as u8.",
-    "tf32": "Write f32.",
+    "tf32": 'Write f32, and "precision": "tf32" beside the matmul of it.',
 }
 
 

@@ -77,7 +77,8 @@ class TensorMapArg(Wire):
 
     Everything innermost first (CUDA driver API, cuTensorMapEncodeTiled).
 
-    `strides_bytes` has rank-1 entries (dimension 0 is dense). `swizzle`: bytes of the span, 0 for none.
+    `strides_bytes` has rank-1 entries (dimension 0 is dense). `dtype`: of the tensor, or "tf32" for f32 that is rounded
+    to it on its way. `swizzle`: bytes of the span, 0 for none.
     `l2_promotion`: bytes, 0 for none.
     """
 

@@ -34,6 +34,7 @@ CompareName = Literal["eq", "ne", "lt", "le", "gt", "ge"]
 ReduceName = Literal["sum", "prod", "mean", "amax", "amin"]
 TruthName = Literal["any", "all"]
 ArgName = Literal["argmax", "argmin"]
+Precision = Literal["tf32"]
 FLOAT_ONLY = frozenset({
     "exp", "log", "tanh", "sigmoid", "gelu", "silu", "sqrt", "rsqrt", "reciprocal", "div", "fma", "mean",
     "round", "floor", "ceil", "trunc", "exp2", "expm1", "log2", "log1p", "sin", "cos", "erf", "gelu_erf",
@@ -392,11 +393,12 @@ class PrefixSum(OpBase):
 
 class Matmul(OpBase):
     """`(..., m, k)` by `(..., k, n)`, leading dimensions equal. `dtype`: the result's, by default the operands'; 8-bit
-    floats need a wider one."""
+    floats need a wider one. `precision`, of f32: what a kernel may multiply in place of it; without, all bits."""
 
     arity = 2
     op: Literal["matmul"]
     dtype: DTypeName | None = None
+    precision: Precision | None = None
 
 
 Op = (

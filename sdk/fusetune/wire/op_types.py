@@ -353,6 +353,10 @@ def _matmul(op: Matmul, left: TensorType, right: TensorType, check: OpCheck) -> 
     if right.dtype != left.dtype:
         check.fault("in[1]", right, expected, "Cast one of the operands first.")
         return None
+    if op.precision is not None and left.dtype != "f32":
+        expected = f"no precision for operands of {left.dtype}: {op.precision} is one of f32"
+        check.fault("precision", op.precision, expected, "Leave it out, or cast both operands to f32.")
+        return None
     dtype = op.dtype or left.dtype
     if dtype in FP8:
         check.fault("dtype", op.dtype, "a wider float for products of 8-bit floats", 'Write "dtype": "f32", then cast.')

@@ -25,6 +25,7 @@ from compiler.reference import FLOAT_FORMATS, Values, rounded
 from compiler.reference.floats import scalar
 from compiler.reference.operators import exact
 from search.proof.verify.arrays import Array
+from search.proof.verify.contractions import ends_in_tf32, ends_of_products
 from search.proof.verify.functions import error_of, sum_error, widen
 from search.proof.verify.glances import are_alike, are_coarse
 from search.proof.verify.products import Factors, ends_of_product, factors, merged
@@ -64,6 +65,7 @@ class Bounded:
     `candidates`, how many elements may be the extreme one; `best`, the end nearer to the extreme that one of the chosen
     elements reaches in any case.
     Of a comparison: `axes` along which it holds for one element at least, if none is NaN.
+    `least`: the least end, where it was looked for.
     """
 
     value: Array
@@ -77,6 +79,7 @@ class Bounded:
     axes: tuple[int, ...] = ()
     chosen: Chosen | None = None
     role: SumRole = SumRole.OTHER
+    least: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -196,24 +199,23 @@ class Intervals:
         low, high = (xp.sum(end, axis=axes, keepdims=True) for end in (low, high))
         return replace(self._settled(value, low, high, ()), terms=terms, is_coarse=coarse)
 
-    def contract(self, x: Bounded, y: Bounded, dtype: DType) -> Bounded:
-        """As of a sum, whose terms are products; of operands with ends by their middles and half their widths."""
-        xp, value = self.xp, self.values.contract(x.value, y.value, dtype)
-        sizes = [self._largest(*self.ends(part)) for part in (x, y)]
-        terms = xp.matmul(*sizes)
+    def contract(self, kind: OpKind, x: Bounded, y: Bounded, dtype: DType) -> Bounded:
+        """As of a sum, whose terms are products."""
+        xp, value = self.xp, self.values.contract(kind, x.value, y.value, dtype)
+        ends = self.ends(x), self.ends(y)
+        if kind is OpKind.MATMUL_TF32:
+            ends = ends_in_tf32(ends[0], xp), ends_in_tf32(ends[1], xp)
+        terms = xp.matmul(*(self._largest(*of) for of in ends))
         if not dtype.is_float:
             return Bounded(value, terms=terms) if x.is_known and y.is_known else self._anything(value)
         # Products of multiples of 1/2 are multiples of 1/4, which as many bits hold up to the same sum.
         coarse = xp.asarray(True)
-        for part in (x, y):
-            low, high = self.ends(part)
+        for low, high in ends:
             coarse = coarse & ((low == high) & (low * 2.0 == xp.round(low * 2.0))).all()
-        if x.is_known and y.is_known:
+        if x.is_known and y.is_known and all(are_alike(*of, xp) for of in ends):
             return Bounded(value, terms=terms, is_coarse=coarse)
-        (xl, xh), (yl, yh) = self.ends(x), self.ends(y)
-        middle = xp.matmul((xl + xh) / 2.0, (yl + yh) / 2.0)
-        around = terms - xp.matmul(*(xp.abs(low + high) / 2.0 for low, high in ((xl, xh), (yl, yh))))
-        return replace(self._settled(value, middle - around, middle + around, ()), terms=terms, is_coarse=coarse)
+        made = self._settled(value, *ends_of_products(*ends, xp), ())
+        return replace(made, terms=terms, is_coarse=coarse)
 
     def merge(self, kind: OpKind, x: Bounded, y: Bounded) -> Bounded:
         value = self.values.merge(kind, x.value, y.value)

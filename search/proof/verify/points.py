@@ -232,7 +232,7 @@ class PointWalk(Generic[T]):
             columns = walk.value(right, Places((*here[:-2], k, here[-1]), count * length))
             rows = ours.moved(rows, partial(_shaped, (count, 1, length)))
             columns = ours.moved(columns, partial(_shaped, (count, length, 1)))
-            parts.append(ours.contract(rows, columns, dtype))
+            parts.append(ours.contract(op.kind, rows, columns, dtype))
         joined = ours.joined(parts, 0) if len(parts) > 1 else parts[0]
         found = ours.finish(op, joined, length, self.fusion.value(op.output).dtype)
         return ours.moved(found, partial(_shaped, (at.count,)))

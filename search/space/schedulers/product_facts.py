@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from compiler.arch import BULK_BYTES
+from compiler.analysis.mma.instructions import Instruction, MmaUnit
+from compiler.arch import BULK_BYTES, MMA_K_BYTES
 from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion
 from compiler.ir.iter_domain import MemoryType
@@ -37,7 +38,8 @@ class ProductShape:
     """Contractions over one space: the tensors that they make, the dtype of what they multiply, the operands that rows
     of the result vary along and those that columns do, the dimensions of the space by their role and how long they are
     together, and the outputs that have an element for each of the result's. `beside`: inputs that are read for each
-    element of the result. `folds`: what is folded of the result's elements."""
+    element of the result. `folds`: what is folded of the result's elements. `in_tf32`: of f32, whether it may be
+    multiplied so."""
 
     tensors: tuple[str, ...]
     dtype: DType
@@ -52,6 +54,7 @@ class ProductShape:
     outputs: tuple[ProductOutput, ...]
     beside: tuple[str, ...]
     folds: ProductFolds | None = None
+    in_tf32: bool = False
 
     @property
     def tensor(self) -> str:
@@ -62,6 +65,17 @@ class ProductShape:
     def sides(self) -> tuple[ProductOperand, ...]:
         """All operands."""
         return (*self.rows, *self.columns)
+
+    def instruction(self, unit: MmaUnit, rows: int, columns: int) -> Instruction:
+        """Of so many rows and columns."""
+        summed = DType.I32 if self.dtype is DType.I8 else DType.F32
+        depth = MMA_K_BYTES // self.dtype.nbytes
+        return Instruction(unit, rows, columns, depth, self.dtype, summed, in_tf32=self.in_tf32)
+
+    @property
+    def multiplied(self) -> str:
+        """The type of what is multiplied, in words."""
+        return "tf32" if self.in_tf32 else str(self.dtype)
 
     @property
     def is_plain(self) -> bool:
@@ -84,6 +98,8 @@ def product_shape(sf: ScheduledFusion, *, folds_too: bool = False) -> ProductSha
         return "a product of matrices of which one is a product"
     if not _meet_along_k(sf, made):
         return "products of matrices of which two share no operand, so that each sums along a dimension of its own"
+    if len({op.kind for op in made}) > 1:
+        return "products of matrices of which one is in tf32 and another is exact"
     tensors = tuple(op.output for op in made)
     if apart := [name for name in sf.outputs if not _is_made_of(sf, name, tensors)]:
         return f"output {apart[0]} beside a product of matrices, which is made of something else"
@@ -123,6 +139,7 @@ def product_shape(sf: ScheduledFusion, *, folds_too: bool = False) -> ProductSha
         ),
         beside=beside,
         folds=folds,
+        in_tf32=made[0].kind is OpKind.MATMUL_TF32,
     )
 
 
@@ -134,7 +151,8 @@ def operand_refusal(shape: ProductShape, *, transposes: bool) -> str | None:
     if not all(side.is_mapped for side in shape.sides):
         return "an operand that no tensor map can bring: its strides and address are to be multiples of 16 bytes"
     if not transposes and any(side.major != K for side in shape.sides):
-        return f"an operand of {shape.dtype} whose rows lie apart along what is summed, which no instruction transposes"
+        found = shape.multiplied
+        return f"an operand of {found} whose rows lie apart along what is summed, which no instruction transposes"
     return None
 
 

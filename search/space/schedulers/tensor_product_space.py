@@ -13,7 +13,6 @@ import numpy as np
 
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.arch import (
-    MMA_K_BYTES,
     SMEM_LINE_BYTES,
     TCGEN05_HALF_ROWS,
     TCGEN05_ROWS,
@@ -21,13 +20,12 @@ from compiler.arch import (
     TMEM_LEAST_COLUMNS,
     Arch,
 )
-from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion
 from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.groups import ACCUMULATORS, RASTERS, TMA, math_knob, raster_constraints, store_knob
 from search.space.knobs import Knob
-from search.space.schedulers.product_facts import operand_refusal, product_shape
+from search.space.schedulers.product_facts import ProductShape, operand_refusal, product_shape
 from search.space.schedulers.product_operands import K
 from search.space.schedulers.product_space import (
     BLOCKS_PER_SM,
@@ -44,11 +42,9 @@ from search.space.space import Space
 TILE_ROWS = (TCGEN05_HALF_ROWS, TCGEN05_ROWS, 2 * TCGEN05_ROWS)
 
 
-def instruction_of(dtype: DType, rows: int, columns: int) -> Instruction:
+def instruction_of(shape: ProductShape, rows: int, columns: int) -> Instruction:
     """The instruction of so many rows, at most 128, and columns."""
-    summed = DType.I32 if dtype is DType.I8 else DType.F32
-    depth = MMA_K_BYTES // dtype.nbytes
-    return Instruction(MmaUnit.TCGEN05, min(rows, TCGEN05_ROWS), columns, depth, dtype, summed)
+    return shape.instruction(MmaUnit.TCGEN05, min(rows, TCGEN05_ROWS), columns)
 
 
 def tensor_product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
@@ -79,12 +75,12 @@ def tensor_product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | s
 
 def _refusal(f: ProductFacts, arch: Arch) -> str | None:
     """Why no instruction makes the product."""
-    shape, dtype = f.shape, f.shape.dtype
-    made = instruction_of(dtype, TCGEN05_ROWS, TILE_COLUMNS[-1])
+    shape = f.shape
+    made = instruction_of(shape, TCGEN05_ROWS, TILE_COLUMNS[-1])
     if not arch.has_tmem:
         return f"products in tensor memory, which {arch.name} does not have"
     if not made.is_known or not made.is_on(arch):
-        return f"products of {dtype}, which no instruction of tensor memory makes on {arch.name}"
+        return f"products of {shape.multiplied}, which no instruction of tensor memory makes on {arch.name}"
     return operand_refusal(shape, transposes=made.transposes)
 
 
@@ -100,7 +96,7 @@ def _allocated(columns: Any) -> Any:
 
 def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     """What instructions, tensor memory and shared memory allow."""
-    every = [(m, n) for m in TILE_ROWS for n in TILE_COLUMNS if instruction_of(f.shape.dtype, m, n).is_known]
+    every = [(m, n) for m in TILE_ROWS for n in TILE_COLUMNS if instruction_of(f.shape, m, n).is_known]
     known = [m * (max(TILE_COLUMNS) + 1) + n for m, n in every]
 
     def fits(rows: Any, columns: Any, accumulators: Any, blocks: Any) -> Any:

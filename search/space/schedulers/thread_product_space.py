@@ -34,8 +34,8 @@ def thread_product_space(fusion: Fusion, arch: Arch) -> Space | str:
     shape = product_shape(start(fusion))
     if isinstance(shape, str):
         return shape
-    if shape.dtype is not DType.F32:
-        return f"products of {shape.dtype}, which tensor cores make"
+    if shape.dtype is not DType.F32 or shape.in_tf32:
+        return f"products of {shape.multiplied}, which tensor cores make"
     if (why := prologue_refusal(shape)) is not None:
         return why
     threads = ("threads_down", "threads_across")

@@ -272,6 +272,7 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
     pitch_in, pitch_out = f.space.source_pitch, f.space.target_pitch
     source16 = all(s.align % BULK_BYTES == 0 and pitch_in * s.nbytes % BULK_BYTES == 0 for s in f.space.sources)
     target16 = f.space.target_align % BULK_BYTES == 0 and all(pitch_out * e % BULK_BYTES == 0 for e in e_out)
+    whole_rows = all(f.extent_out * e % BULK_BYTES == 0 for e in e_out)
     least_in, least_out = min(e_in), min(e_out)
     inner_in, inner_out = (_real_dims(f.space, run) for run in (f.space.rows, f.space.columns))
 
@@ -294,6 +295,12 @@ def _bulk(f: Tile2dFacts) -> list[Constraint]:
             ("load", "store"),
             lambda load, store: (~is_mapped(load) | source16) & (~is_mapped(store) | target16),
             "A tensor map needs rows of a multiple of 16 bytes.",
+        ),
+        Constraint(
+            "tma_store_rows_are_multiples_of_16_bytes",
+            ("store",),
+            lambda store: ~is_mapped(store) | whole_rows,
+            "The copy engine clips what it stores at 16 bytes, also where rows lie farther apart.",
         ),
         boxes_fit(("load", "store", "tile_in", "tile_out"), boxes),
         inner_boxes_are_whole(

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
-from compiler.arch import MMA_K_BYTES, MMA_SYNC_COLUMNS, MMA_SYNC_ROWS, WARP_THREADS, Arch
-from compiler.dtypes import DType
+from compiler.arch import MMA_SYNC_COLUMNS, MMA_SYNC_ROWS, WARP_THREADS, Arch
 from compiler.ir.fusion import Fusion
 from compiler.legality.mma import BESIDE_ACCUMULATORS
 from compiler.schedule.start import start
@@ -20,7 +19,7 @@ from search.space.constraints import Constraint
 from search.space.groups import launchable_registers, math_knob
 from search.space.knobs import Knob
 from search.space.schedulers.brought_space import TILE, BroughtFacts, prologue_refusal
-from search.space.schedulers.product_facts import product_shape
+from search.space.schedulers.product_facts import ProductShape, product_shape
 from search.space.space import Space
 
 TILE_ROWS = (16, 32, 64, 128, 256)
@@ -30,11 +29,9 @@ _LEFT_WORDS, _RIGHT_WORDS = 4, 2
 """Registers of a lane for the operands of one instruction (PTX ISA, mma: fragments of A and B)."""
 
 
-def instruction_of(dtype: DType) -> Instruction:
+def instruction_of(shape: ProductShape) -> Instruction:
     """The instruction of a warp."""
-    summed = DType.I32 if dtype is DType.I8 else DType.F32
-    depth = MMA_K_BYTES // dtype.nbytes
-    return Instruction(MmaUnit.MMA_SYNC, MMA_SYNC_ROWS, MMA_SYNC_COLUMNS, depth, dtype, summed)
+    return shape.instruction(MmaUnit.MMA_SYNC, MMA_SYNC_ROWS, MMA_SYNC_COLUMNS)
 
 
 def warp_product_space(fusion: Fusion, arch: Arch) -> Space | str:
@@ -42,9 +39,9 @@ def warp_product_space(fusion: Fusion, arch: Arch) -> Space | str:
     shape = product_shape(start(fusion))
     if isinstance(shape, str):
         return shape
-    made = instruction_of(shape.dtype)
+    made = instruction_of(shape)
     if not made.is_known or not made.is_on(arch):
-        return f"products of {shape.dtype}, which no instruction of {arch.name} makes of registers"
+        return f"products of {shape.multiplied}, which no instruction of {arch.name} makes of registers"
     if (why := prologue_refusal(shape)) is not None:
         return why
     warps = ("warps_down", "warps_across")

@@ -6,7 +6,7 @@ from compiler.arch import arch_named
 from compiler.pipeline import generate
 from tests.compiler.emit.golden_folds import FOLDS
 from tests.compiler.emit.golden_fusions import ALL, BULK, Golden, add, bias_gelu, lower_triangle, transpose
-from tests.compiler.products import product
+from tests.compiler.products import TF32, Groups, by_warp_groups, product
 from tests.compiler.tensor_products import Ask, by_one_thread
 from tests.search.schedulers.column_fusions import column_sum
 from tests.search.schedulers.permute_fusions import added_across, permuted
@@ -17,6 +17,13 @@ GOLDEN = {
         ("sm_100a", "sm_103a"),
         lambda arch: generate(
             by_one_thread(product(2048, 4096, 1024), Ask(columns=256, stages=4, blocks=148, accumulators=2)),
+            arch_named(arch),
+        ),
+    ),
+    "product_in_tf32": Golden(
+        ("sm_90a",),
+        lambda arch: generate(
+            by_warp_groups(product(2048, 1024, 512, TF32, "f32"), Groups(columns=256, k=32, step=64, blocks=132)),
             arch_named(arch),
         ),
     ),

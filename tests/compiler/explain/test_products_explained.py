@@ -9,7 +9,7 @@ import pytest
 from compiler.arch import arch_named
 from compiler.explain.case import Explained, explain_trace
 from compiler.explain.turns_picture import Ring, RoleSpan, spans
-from tests.compiler.products import Groups, Warps, by_warp_groups, by_warps, product
+from tests.compiler.products import TF32, Groups, Warps, by_warp_groups, by_warps, product
 from tests.compiler.tensor_products import Ask, by_one_thread
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,6 +32,13 @@ def test_an_instruction_and_its_operands_are_named() -> None:
     assert "rows of w0, in shared memory: k apart, its own dimension side by side, swizzled lines of 128 bytes" in page
     assert "columns of w1, in shared memory: k side by side" in page
     assert "under way when the next stage is waited for: 1 group" in page
+
+
+def test_operands_of_tf32_are_rounded_on_their_way() -> None:
+    trace = by_warp_groups(product(256, 128, 128, TF32, "f32"), Groups(columns=64, k=32))
+    page = explain_trace("product", trace, arch_named("sm_90a")).text()
+    assert "wgmma m64n64k8 tf32 -> f32, a group of 4 warps at a time" in page
+    assert "rows of w0, in shared memory, rounded to tf32 by the copy engine: k side by side" in page
 
 
 def test_fragments_of_warps_are_named() -> None:

@@ -17,7 +17,7 @@ from compiler.schedule.trace import ScheduleTrace
 from search.space.schedulers.warp_product import WarpProduct
 from tests.compiler.explicit.chained import rows_held
 from tests.compiler.legality.cases import Case, breaches, nearest
-from tests.compiler.products import Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
+from tests.compiler.products import TF32, Groups, Warps, by_cp_async, by_warp_groups, by_warps, product
 from tests.compiler.schedules import P, from_wire
 
 GROUPS, WARPS = Groups(), Warps()
@@ -42,6 +42,11 @@ def of_bytes(columns: int, right: str = "k", dtype: str = "i8") -> Schedule:
     """8-bit elements in tiles of so many columns."""
     out = "i32" if dtype == "i8" else "f32"
     return groups(of=product(128, columns, 256, dtype, out, right=right), how=Groups(columns=columns, k=128))
+
+
+def of_f32(dtype: str, right: str = "k") -> Schedule:
+    """f32, of which tf32 is multiplied or all."""
+    return groups(of=product(128, 128, 64, dtype, "f32", right=right), how=Groups(k=32))
 
 
 def of_exponentials(k: int) -> Schedule:
@@ -123,7 +128,33 @@ CASES = (
                 "mma_shape_exists",
                 "v1_matmul",
                 "wgmma m64n40k32 i8 -> i32",
-                "m64n(8..256)k32B or m16n8k32B of f16, bf16, f8, or i8 -> i32",
+                "m64n(8..256)k32B or m16n8k32B of f16, bf16, f8, tf32, or i8 -> i32",
+            ),
+        ),
+    ),
+    Case(
+        "f32 that a fusion allows tf32 for",
+        lambda: of_f32(TF32),
+        lambda: of_f32("f32"),
+        (
+            (
+                "mma_shape_exists",
+                "v1_matmul",
+                "wgmma m64n128k8 f32 -> f32",
+                "m64n(8..256)k32B or m16n8k32B of f16, bf16, f8, tf32, or i8 -> i32",
+            ),
+        ),
+    ),
+    Case(
+        "tf32 that lies the other way",
+        lambda: of_f32(TF32),
+        lambda: of_f32(TF32, "mn"),
+        (
+            (
+                "mma_transposed_operand_is_of_16_bits",
+                f"v0_matmul_tf32 reads {COLUMNS}",
+                "f32, k apart",
+                "k side by side",
             ),
         ),
     ),

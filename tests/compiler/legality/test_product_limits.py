@@ -43,7 +43,7 @@ def broadcast(name: str) -> Made:
             tile((128, 256, 128), Groups(columns=256)),
             tile((128, 264, 128), Groups(columns=264)),
             "mma_shape_exists",
-            ("wgmma m64n264k16 bf16 -> f32", "m64n(8..256)k32B or m16n8k32B of f16, bf16, f8, or i8 -> i32"),
+            ("wgmma m64n264k16 bf16 -> f32", "m64n(8..256)k32B or m16n8k32B of f16, bf16, f8, tf32, or i8 -> i32"),
             id="columns of an instruction",
         ),
         pytest.param(

@@ -49,6 +49,7 @@ MODES: dict[str, Callable[[], Any]] = {
     "inference": torch.inference_mode,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "float64": lambda: _DefaultDtype(),
+    "tf32": lambda: _Precision(),
 }
 
 
@@ -58,6 +59,14 @@ class _DefaultDtype:
 
     def __exit__(self, *_: object) -> None:
         torch.set_default_dtype(torch.float32)
+
+
+class _Precision:
+    def __enter__(self) -> None:
+        torch.set_float32_matmul_precision("high")
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_float32_matmul_precision("highest")
 
 
 @pytest.mark.parametrize("mode", MODES)

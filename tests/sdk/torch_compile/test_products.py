@@ -48,6 +48,16 @@ def units_of(way: WithProducts) -> str:
     return " ".join(name_of(unit.head) for unit in way.region.units)
 
 
+def test_f32_is_ours_where_torch_may_multiply_it_in_tf32() -> None:
+    shapes = [((64, 32), FULL), ((32, 32), FULL)]
+    torch.set_float32_matmul_precision("high")
+    try:
+        assert found_in(lambda x, w: torch.relu(x @ w) + 1, shapes) == [("mm relu add", (0,))]
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert found_in(lambda x, w: torch.relu(x @ w) + 1, shapes) == []
+
+
 FOUND = [
     pytest.param(lambda x, w: torch.relu(x @ w) + 1, [X, W], [("mm relu add", (0,))], id="a-region-behind"),
     pytest.param(lambda x, w: torch.relu(x @ w), [X, W], [("mm relu", ())], id="one-operator-behind-is-enough"),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import assume, given, settings
+from torch.overrides import TorchFunctionMode
 
 from benchmarks.suite.export import SUITE
 from compiler.dtypes import DType
@@ -21,6 +23,7 @@ from fusetune.wire.suite import strip_case
 from search.measure.cuda_check import CheckBench
 from search.measure.eager import allowances, eager_form
 from search.proof.verify.arrays import TorchArrays
+from tests.compiler.products import TF32, product
 from tests.sdk.fusion_strategies import BINDABLE, Document, documents, sizes_for
 from tests.search.measure.kernels import fusion_of, value
 
@@ -300,3 +303,21 @@ def test_one_of_two_numbers_has_the_dtype_that_is_asked_for(dtype: DType) -> Non
     mask, result = value("i0", SHAPE, DType.BOOL), value("v0", SHAPE, dtype)
     numbers = (Literal(3.140625), Literal(-0.0)) if dtype.is_float else (Literal(3), Literal(-1))
     assert_right(fusion_of((mask,), (result,), (Op(OpKind.WHERE, ("i0", *numbers), "v0"),), "v0"))
+
+
+def test_tf32_is_allowed_for_the_products_that_ask_for_it_alone() -> None:
+    said: list[str] = []
+
+    class Told(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in (torch.Tensor.__matmul__, torch.Tensor.matmul):
+                said.append(torch.get_float32_matmul_precision())
+            return func(*args, **(kwargs or {}))
+
+    for dtype in ("f32", TF32):
+        call = eager_form(product(4, 6, 8, dtype, "bf16"))
+        with Told():
+            (y,) = call([torch.ones(4, 8), torch.ones(6, 8)])
+        assert (y.dtype, float(y.float().sum())) == (torch.bfloat16, 4 * 6 * 8)
+    assert said == ["highest", "high"]
+    assert torch.get_float32_matmul_precision() == "highest"

@@ -16,6 +16,7 @@ from compiler.ir.fusion import Fusion
 from compiler.wire import bind
 from fusetune.wire import parse_binding, parse_fusion
 from fusetune.wire.fusion import FORMAT
+from search.proof.verify.inputs import RANDOM
 from tests.search.random_fusions.conditioning import is_conditioned
 from tests.search.random_fusions.grower import Full, Grower, Limits
 from tests.search.random_fusions.known import FP8, PRECISION, Known
@@ -69,6 +70,13 @@ class Case:
     def bound(self) -> Fusion:
         """Raises InvalidFusion and Unsupported as `bind` does."""
         return bind(parse_fusion(self.document), parse_binding(self.binding))
+
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """The input sets that it is tried with: where a kernel may multiply less than there is, also such of which it
+        has all, so that every product counts."""
+        is_less = any("precision" in op for op in self.document["ops"])
+        return (RANDOM, "ties") if is_less else (RANDOM,)
 
     @property
     def is_conditioned(self) -> bool:

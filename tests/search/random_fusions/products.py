@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 from fusetune import FusionBuilder
 from fusetune.fusion import Tensor
-from fusetune.wire.fusion import DTypeName
+from fusetune.wire.fusion import DTypeName, Precision
 
 
 @dataclass(frozen=True)
 class ProductLimits:
     """`sizes`: of rows, columns and what is summed along; `most_work`: products of all three and the batch;
-    `most_elems`: of any tensor."""
+    `most_elems`: of any tensor; `in_tf32`: f32 alone, all of it so."""
 
     sizes: tuple[int, ...]
     most_work: int
     most_elems: int
+    in_tf32: bool = False
 
 
 PRODUCTS = {
@@ -31,6 +32,7 @@ PRODUCTS = {
         1 << 24,
     ),
 }
+PRODUCTS |= {f"{name}_in_tf32": replace(limits, in_tf32=True) for name, limits in PRODUCTS.items()}
 
 _DTYPES: tuple[tuple[DTypeName, int], ...] = (
     ("bf16", 8),
@@ -40,6 +42,9 @@ _DTYPES: tuple[tuple[DTypeName, int], ...] = (
     ("f8e4m3", 2),
     ("f8e5m2", 1),
 )
+_IN_TF32 = 0.6
+"""Share of products of f32."""
+
 _EDGE = 0.03
 """Share of products summed along one place."""
 
@@ -61,7 +66,11 @@ class _Drawn:
         self.f = FusionBuilder()
         self.layouts: list[dict[str, Any]] = []
         dtypes, weights = zip(*_DTYPES, strict=True)
-        (self.dtype,) = random.choices(dtypes, weights)
+        self.dtype: DTypeName = "f32"
+        if not limits.in_tf32:
+            (self.dtype,) = random.choices(dtypes, weights)
+        is_so = limits.in_tf32 or (self.dtype == "f32" and self.chance(_IN_TF32))
+        self.precision: Precision | None = "tf32" if is_so else None
         self.result: DTypeName = "i32" if self.dtype == "i8" else "f32"
         self.batch, self.m, self.n, self.k = self.sizes()
 
@@ -119,8 +128,10 @@ class _Drawn:
     def operand(self, rows: int, columns: int) -> Tensor:
         """A matrix a batch, in one of its layouts, with what is done to its elements."""
         batch, dtype = self.batch, self.dtype
-        narrow = dtype in ("bf16", "f16") and self.chance(0.12)
-        stored: DTypeName = "i8" if narrow else "f32" if dtype in ("bf16", "f16") and self.chance(0.05) else dtype
+        computed = dtype in ("bf16", "f16") or self.precision is not None
+        narrow = computed and self.chance(0.12)
+        wide: DTypeName = "bf16" if dtype == "f32" else "f32"
+        stored: DTypeName = "i8" if narrow else wide if computed and self.chance(0.05) else dtype
         is_shared = bool(batch) and self.chance(0.25)
         shape = (rows, columns) if is_shared else (*batch, rows, columns)
         if self.chance(0.5):
@@ -135,7 +146,7 @@ class _Drawn:
             x = x.broadcast_to((*batch, rows, columns), dims=(len(batch), len(batch) + 1))
         if stored != dtype:
             x = x.cast(dtype)
-        return self.prologue(x) if dtype in ("bf16", "f16") and self.chance(0.15) else x
+        return self.prologue(x) if computed and self.chance(0.15) else x
 
     def prologue(self, x: Tensor) -> Tensor:
         """What a model does to an operand: an activation, or a scale of each row or column."""
@@ -147,7 +158,7 @@ class _Drawn:
 
     def product(self, left: Tensor) -> Tensor:
         right = self.operand(self.k, self.n)
-        return self.f.matmul(left, right, dtype=self.result)
+        return self.f.matmul(left, right, dtype=self.result, precision=self.precision)
 
     # Behind the product ----------------------------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from compiler.errors import CompileError, IllegalSchedule, InvalidFusion, Invali
 from compiler.nvrtc import Compiled
 from compiler.pipeline import Generated, artifact, generate
 from search.proof.emulated.running import ORDERS, run_set
-from search.proof.verify.inputs import RANDOM
 from search.space.schedulers.launches import TILES
 from search.tuning.build import Compiler
 from search.tuning.candidates.candidate import Candidate
@@ -138,12 +137,14 @@ def outcome(kernel: Kernel) -> Outcome:
     try:
         built = artifact(kernel.made, kernel.compiled.result())
         module = parse(built.ptx)
-        verdict = run_set(kernel.made.trace.fusion, built, module, RANDOM, ORDERS[-1:], races=True)
+        fusion, fault = kernel.made.trace.fusion, ""
+        for name in kernel.case.sets:
+            fault = fault or run_set(fusion, built, module, name, ORDERS[-1:], races=True).fault
     except (CompileError, BadLaunch) as error:
         return Outcome(kernel, fault=f"{type(error).__name__}: {error}")
     except (Unsupported, PtxError) as error:
         return Outcome(kernel, unsupported=str(error))
-    return Outcome(kernel, fault=verdict.fault)
+    return Outcome(kernel, fault=fault)
 
 
 def outcomes(cases: Iterator[Case], seed: int, points: int, pool: Compiler, ahead: int = 16) -> Iterator[Outcome]:

@@ -52,7 +52,8 @@ def test_random_fusions_over_lists_are_right_in_the_emulator(pool: CompilePool) 
 
 def test_random_products_are_right_in_the_emulator(pool: CompilePool) -> None:
     """Matrix products with what surrounds them."""
-    expect_right(outcomes((random_case(seed, "products") for seed in range(2)), 0, 1, pool), 2)
+    drawn = (*(random_case(seed, "products") for seed in range(2)), random_case(1, "products_in_tf32"))
+    expect_right(outcomes(iter(drawn), 0, 1, pool), 3)
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -78,6 +79,13 @@ def test_many_random_fusions_are_right_in_the_emulator(first: int, pool: Compile
 @pytest.mark.parametrize("first", [0, *range(100, 200, 20)])
 def test_a_hundred_random_products_are_right_in_the_emulator(first: int, pool: CompilePool) -> None:
     expect_right(outcomes((random_case(seed, "products") for seed in range(first, first + 20)), first, 1, pool), 20)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_random_products_in_tf32_are_right_in_the_emulator(first: int, pool: CompilePool) -> None:
+    drawn = (random_case(seed, "products_in_tf32") for seed in range(first, first + 20))
+    expect_right(outcomes(drawn, first, 1, pool), 20)
 
 
 @pytest.mark.long

@@ -58,6 +58,7 @@ _BY_NAME = {e.name: e for e in ELEMENTS}
 _OURS = {
     "f64": "FLOAT64",
     "f32": "FLOAT32",
+    "tf32": "TFLOAT32",
     "f16": "FLOAT16",
     "bf16": "BFLOAT16",
     "i64": "INT64",

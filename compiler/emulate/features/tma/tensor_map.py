@@ -261,6 +261,8 @@ def unsupported(m: DecodedMap) -> str | None:
     """What of a sound map the emulator does not execute."""
     if m.interleave:
         return f"a tensor map with interleave {INTERLEAVES[m.interleave]}"
-    if m.type.is_packed or m.type.is_rounded:
+    if m.type.is_packed:
         return f"a tensor map of {m.type.name}"
+    if m.type.is_rounded and FILLS[m.fill] == "nan":  # nobody has seen with which NaN
+        return f"a tensor map of {m.type.name} that fills with NaN"
     return None

@@ -1,4 +1,5 @@
-"""Matrix products: each element is summed in f32, and rounded once, as torch's libraries do."""
+"""Matrix products: each element is summed in f32, and rounded once, as torch's libraries do. Products of f32 may be
+in tf32 where torch's may."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from torch.fx import Node
 
 from fusetune.fusion import Tensor
 from fusetune.graph.operators.rows import entered
+from fusetune.graph.precision import precision_of_f32
 from fusetune.graph.sizes import known
 from fusetune.graph.writing import HALVES, Uniform, Value, Writing
 from fusetune.wire.fusion import DTypeName
@@ -23,7 +25,7 @@ def _product(w: Writing, node: Node, left: Node, right: Node, dtype: DTypeName) 
         w.refuse(node, f"a product of {x.dtype}", "Leave it to torch, or cast its operands to f32, bf16 or f16.")
     if known(left.meta["val"].shape[-1]) == 0:
         return Uniform(0, w.shape(node), dtype)
-    return w.f.matmul(x, y, dtype=dtype)
+    return w.f.matmul(x, y, dtype=dtype, precision=precision_of_f32() if x.dtype == "f32" else None)
 
 
 def _plain(w: Writing, node: Node, a: Any) -> Value:

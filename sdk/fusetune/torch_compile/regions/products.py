@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from fusetune.graph import why_not
+from fusetune.graph.precision import precision_of_f32
 from fusetune.torch_compile.regions.bits import SAME_BITS
 from fusetune.torch_compile.regions.limits import edges_of, fits, solid_reads, solid_users
 from fusetune.torch_compile.regions.memory import within_eager
@@ -25,7 +26,8 @@ from fusetune.torch_compile.regions.units import Role, Unit, UnitGraph
 PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm"})
 
 TYPES = (torch.bfloat16, torch.float16)
-"""Of results: what tensor cores multiply as fast as a library does. Products of f32 are exact, and slow."""
+"""Of results: what tensor cores multiply as fast as a library does. Products of f32 are exact, and slow, where torch's
+switches do not allow tf32."""
 
 MOST_PRODUCTS = 2
 """A gate and what it scales. Three, as queries, keys and values, would be several kernels again."""
@@ -133,7 +135,8 @@ def _is_product(unit: Unit) -> bool:
     head = unit.head
     if name_of(head) not in PRODUCTS or unit.role is not Role.FOREIGN or SAME_BITS in head.meta:
         return False
-    return head.meta["val"].dtype in TYPES and why_not(head) is None
+    types = TYPES if precision_of_f32() is None else (*TYPES, torch.float32)
+    return head.meta["val"].dtype in types and why_not(head) is None
 
 
 def _readers(flow: UnitGraph, unit: Unit) -> set[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,6 +97,23 @@ def test_what_is_out_of_bounds_is_filled_and_counts(fill: str, blank: float, ord
     np.testing.assert_array_equal(ran.y.view(np.float32).reshape(4, 8), expected)
 
 
+MEASURED = json.loads((Path(__file__).parents[4] / "benchmarks" / "results" / "open-points-h200.json").read_text())
+
+
+@in_orders
+def test_a_map_of_tf32_rounds_as_a_card_does(order: str) -> None:
+    """To nearest, ties to even, subnormal numbers too; NaN becomes one of them."""
+    (found,) = (one["converted"] for one in MEASURED if one["name"] == "TFLOAT32 of special values")
+    words, arrived = (np.array(column, np.uint32) for column in zip(*found, strict=True))
+    for first in range(0, len(words), 32):
+        x = np.zeros(128, np.uint32)
+        part = words[first : first + 32]
+        x.reshape(8, 16)[:4, :8].flat[: len(part)] = part
+        ran = loaded(f"{LOAD_NAME} [%r3], [%rd3, {{0, 0}}], [%r4];", order, replace(ROWS, dtype="tf32"), x=x)
+        assert ran.faults == [], ran.told
+        np.testing.assert_array_equal(ran.y[: len(part)].view(np.uint32), arrived[first : first + 32])
+
+
 @in_orders
 def test_element_strides_skip_rows(order: str) -> None:
     m = replace(ROWS, box=(8, 7), element_strides=(1, 2))
@@ -117,7 +136,8 @@ def test_element_strides_skip_rows(order: str) -> None:
         ("[%r3], [%rd3, {8, 2}], [%r4];", {"box": (6, 4)}, "invalid_operand"),
         ("[%r3], [%rd3, {8, 2}], [%r4];", {"dims": (8, 4, 4), "strides_bytes": (32, 128), "box": (8, 4, 1),
                                            "element_strides": (1, 1, 1)}, "invalid_operand"),
-        ("[%r3], [%rd3, {8, 2}], [%r4];", {"dtype": "TFLOAT32"}, "unsupported_instruction"),
+        ("[%r3], [%rd3, {8, 2}], [%r4];", {"dtype": "TFLOAT32"}, None),
+        ("[%r3], [%rd3, {8, 2}], [%r4];", {"dtype": "TFLOAT32", "oob_fill": "nan"}, "unsupported_instruction"),
         ("[%r3], [%rd3, {8, 4}], [%r4];", {"dims": (16, 9)}, "out_of_bounds"),
         ("[%r3], [%rd3, {8, 3}], [%r4];", {"dims": (16, 9)}, None),
         ("[%r3], [%rd3, {8, 4}], [%r4];", {"dims": (16, 8)}, None),

@@ -129,7 +129,8 @@ def test_interleaved_maps_need_three_dims() -> None:
 def test_what_cannot_be_executed_is_named() -> None:
     cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"interleave": "16B", "swizzle": "NONE"}, "interleave 16B"),
-        ({"dtype": "TFLOAT32"}, "TFLOAT32"),
+        ({"dtype": "TFLOAT32", "oob_fill": "nan"}, "TFLOAT32 that fills with NaN"),
+        ({"dtype": "16U4_ALIGN8B"}, "16U4_ALIGN8B"),
     )
     for changes, told in cases:
         decoded = decode(encode(replace(CLEAN, **changes), ADDRESS))
