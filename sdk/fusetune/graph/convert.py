@@ -23,6 +23,9 @@ aten = torch.ops.aten
 WRITES_INPUT = frozenset({aten.copy_.default})
 """What stands at the end of a functional graph for a mutated input."""
 
+COMPUTES_NOTHING = "all its outputs are inputs, or views of inputs"
+"""Why there is no fusion of a graph without an operator."""
+
 
 @dataclass(frozen=True)
 class Converted:
@@ -232,7 +235,7 @@ class _Conversion:
         f = self.w.f
         if not self.stated:
             fix = "A fusion computes something: leave what only returns inputs, or views of them, as it is."
-            raise CannotConvert("the function", "all its outputs are inputs, or views of inputs", fix)
+            raise CannotConvert("the function", COMPUTES_NOTHING, fix)
         names = {x.name for x in self.w.values.values() if isinstance(x, Tensor)}
         try:
             for i, (tensor, alias, strides) in enumerate(self.stated):

@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.graph import to_fusion
+from fusetune.graph.convert import COMPUTES_NOTHING
 from fusetune.graph.sizes import settled
 from fusetune.jitting.call_key import MAX_ALIGN
 from fusetune.jitting.calling import checked_once
@@ -43,10 +44,19 @@ def gradient_of(owner: Any, args: Any, kwargs: Any) -> Specialized:
 
     forward = _half(joint.forward, tensors)
     known = dict(zip((n.name for n in joint.forward.inputs), tensors, strict=True))
-    backward = _half(joint.backward, [known.get(n.name) for n in joint.backward.inputs], forward)
-    return Specialized.of_halves(
-        forward, backward, _Join(joint, on_tensors, places, forward, backward, owner.kernel_of)
-    )
+    backward = _backward(joint.backward, [known.get(n.name) for n in joint.backward.inputs], forward)
+    join = _Join(joint, on_tensors, places, forward, backward, owner.kernel_of)
+    return Specialized.of_halves((forward,) if backward is None else (forward, backward), join)
+
+
+def _backward(half: JointHalf, tensors: Sequence[torch.Tensor | None], sized: Specialized) -> Specialized | None:
+    """The backward of a call; None if it passes gradients on, as a sum's does, which takes no kernel."""
+    try:
+        return _half(half, tensors, sized)
+    except CannotConvert as error:
+        if COMPUTES_NOTHING in str(error):
+            return None
+        raise
 
 
 def _half(half: JointHalf, tensors: Sequence[torch.Tensor | None], sized: Specialized | None = None) -> Specialized:
@@ -77,7 +87,7 @@ class _Part:
 
     def __init__(self, half: JointHalf, of: Specialized, kernel: Any) -> None:
         assert of.converted is not None
-        self.converted, self.sizes, self.kernel = of.converted, of.binding.sizes, kernel
+        self.of, self.converted, self.sizes, self.kernel = of, of.converted, of.binding.sizes, kernel
         self.call, self.nodes = checked_once(kernel), of.converted.nodes
         self.inputs = [x for x in half.inputs if isinstance(x.meta.get("val"), torch.Tensor)]
         self.outputs = [x for x in half.outputs if isinstance(x.meta.get("val"), torch.Tensor)]
@@ -99,7 +109,7 @@ class _Join:
 
     def __init__(
         self, joint: Joint, function: Callable[..., Any], places: Sequence[int], forward: Specialized,
-        backward: Specialized, kernel_of: Callable[[Specialized], Any],
+        backward: Specialized | None, kernel_of: Callable[[Specialized], Any],
     ) -> None:  # fmt: skip
         self.joint, self.function, self.places = joint, function, places
         self.forward, self.backward = forward, backward
@@ -107,11 +117,11 @@ class _Join:
         self.strides = [_stand_in(x, forward).stride() for x in self._tangents()]
         self._others: dict[tuple[tuple[int, ...], ...], Specialized] = {}
 
-    def __call__(self, forward_kernel: Any, backward_kernel: Any) -> Callable[[Any, Any], Any]:
+    def __call__(self, forward_kernel: Any, backward_kernel: Any = None) -> Callable[[Any, Any], Any]:
         """How to run a call."""
         joint, count = self.joint, len(self.joint.results.differentiable)
         ahead = _Part(joint.forward, self.forward, forward_kernel)
-        back = _Part(joint.backward, self.backward, backward_kernel)
+        back = None if self.backward is None else _Part(joint.backward, self.backward, backward_kernel)
 
         class Joined(torch.autograd.Function):
             """The call as autograd sees it."""
@@ -147,8 +157,10 @@ class _Join:
         count = sum(self.joint.results.differentiable)
         return list(self.joint.backward.inputs[len(self.joint.backward.inputs) - count :])
 
-    def _pulled(self, back: _Part, saved: list[torch.Tensor], gradients: list[torch.Tensor]) -> Any:
+    def _pulled(self, back: _Part | None, saved: list[torch.Tensor], gradients: list[torch.Tensor]) -> Any:
         """The gradients of what needs them, of those of the results."""
+        if back is None:
+            return self._in_eager(saved, gradients)
         try:
             if (other := self._laid_otherwise(back, saved, gradients)) is not None:
                 return other
@@ -178,7 +190,7 @@ class _Join:
         if strides not in self._others:
             given = dict(zip(back.inputs, [*saved, *gradients], strict=True))
             binding = back.converted.binding([given[x] for x in back.nodes])
-            self._others[strides] = replace(self.backward, binding=binding, kernel=None)
+            self._others[strides] = replace(back.of, binding=binding, kernel=None)
         other = self._others[strides]
         kernel = self.kernel_of(other)
         return None if kernel is None else _Part(self.joint.backward, other, kernel)([*saved, *gradients])

@@ -29,7 +29,8 @@ DRAWS = "it draws random numbers, which a kernel would draw otherwise than torch
 class Specialized:
     """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes.
 
-    A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels.
+    A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels; the
+    forward alone, where gradients are passed on as they are.
     `last`: what tells calls like its last one; from call `like_at` on another is made where calls are like it no more.
     `trial`: its kernels beside eager, from when they are there.
     `wrap`: what its run is wrapped in. `is_flat`: no argument holds several, and none is passed by name.
@@ -80,12 +81,12 @@ class Specialized:
         return cls(converted.fusion, binding, captured, converted, f"{key[0][:12]}/{key[1][:12]}", size)
 
     @classmethod
-    def of_halves(cls, forward: Specialized, backward: Specialized, join: Callable[..., Run]) -> Specialized:
+    def of_halves(cls, halves: tuple[Specialized, ...], join: Callable[..., Run]) -> Specialized:
         """A call whose gradients come of kernels."""
-        key_text = f"{forward.key_text}+{backward.key_text}"
+        forward, key_text = halves[0], "+".join(half.key_text for half in halves)
         return cls(
-            forward.fusion, forward.binding, key_text=key_text, bytes=forward.bytes + backward.bytes,
-            halves=(forward, backward), join=join,
+            forward.fusion, forward.binding, key_text=key_text, bytes=sum(half.bytes for half in halves),
+            halves=halves, join=join,
         )  # fmt: skip
 
     @classmethod

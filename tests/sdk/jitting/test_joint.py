@@ -69,6 +69,27 @@ def test_what_has_no_gradient_needs_none() -> None:
     assert joint_of(lambda x, w: (x > w, x.detach()), leaves, spec, symbolic=False) is None
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x, y: x + y, id="residual"),
+        pytest.param(lambda x, y: (x + 1).t(), id="turned"),
+        pytest.param(lambda x, y: x + ((x / 0.1).round() * 0.1 - x).detach(), id="rounded straight through"),
+        pytest.param(lambda x, y: (x + y, y * 2, (x + 1).view(-1)), id="passed on and not"),
+    ],
+)
+def test_gradients_that_are_passed_on_take_no_kernel(function: Callable[..., Any]) -> None:
+    jitted = fusetune.jit(function, source=ReferenceSource(is_prompt=True), mode="block", grad=True)
+    results = []
+    for called in (jitted, function):
+        x, y = (n.detach().clone().requires_grad_() for n in (X, X.flip(0)))
+        found = pytree.tree_leaves(called(x, y))
+        torch.autograd.backward(found, [torch.full_like(n, 0.5) for n in found])
+        results.append([*found, x.grad, *([] if y.grad is None else [y.grad])])
+    same([n.detach() for n in results[0]], [n.detach() for n in results[1]])
+    assert [row["runs"] for row in jitted.keys()] == ["reference"]  # noqa: SIM118 (no dictionary)
+
+
 def test_a_changed_input_is_refused() -> None:
     def changing(x: torch.Tensor, w: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
         c.add_(1)

@@ -8,6 +8,7 @@ import torch
 from torch.fx import Node
 
 from fusetune.fusion import Tensor
+from fusetune.graph.operators.pointwise import chosen
 from fusetune.graph.operators.rows import arguments, row
 from fusetune.graph.operators.views import bound, padded, w_shape
 from fusetune.graph.sizes import known
@@ -121,6 +122,26 @@ def _scattered(w: Writing, node: Node, a: Any) -> tuple[Tensor, Tensor]:
 
 
 # Writing into a part
+
+
+@row(aten.index_put.default, aten._unsafe_index_put.default)
+def _index_put(w: Writing, node: Node, a: Any) -> Value:
+    """Where a mask holds, one value, or one for all that stands at a place of the mask."""
+    mask = a.indices[0].meta["val"] if len(a.indices) == 1 and a.indices[0] is not None else None
+    shape, value = w.shape(node), w_shape(a.values)
+    if mask is None or mask.dtype is not torch.bool or a.accumulate:
+        w.refuse(node, "writing to places that indices choose", "Leave it outside: fusions do not scatter.")
+    inner = len(shape) - mask.dim()
+    if len(value) > inner and any(known(n) != 1 for n in value[: len(value) - inner]):
+        fix = "Write torch.where(mask, x, y), with a value for every place."
+        w.refuse(node, "writing values one after another where a mask holds", fix)
+    held = w.f.reshape(w.tensor(a.indices[0]), (*shape[: mask.dim()], *[1] * inner))
+    written = w.cast(w.value(a.values), w.dtype(node))
+    if isinstance(written, Uniform):
+        return chosen(w, node, held, written.number, a.self)
+    values = w.written(written)
+    kept = w.f.reshape(values, values.shape[max(0, len(value) - inner) :])
+    return chosen(w, node, held, kept, a.self)
 
 
 @row(aten.slice_scatter.default)

@@ -30,6 +30,8 @@ _SAME_OF_INTEGERS = {"floor", "ceil", "trunc", "round"}
 _ARITHMETIC = {
     "aten.mul.Tensor aten.mul.Scalar": "mul", "aten.maximum.default": "maximum", "aten.minimum.default": "minimum",
     "aten.bitwise_and.Tensor aten.bitwise_and.Scalar aten.__and__.Tensor aten.__and__.Scalar": "bitwise_and",
+    "prims.bitwise_and.default": "bitwise_and", "prims.bitwise_or.default": "bitwise_or",
+    "prims.bitwise_xor.default": "bitwise_xor",
     "aten.bitwise_or.Tensor aten.bitwise_or.Scalar aten.__or__.Tensor aten.__or__.Scalar": "bitwise_or",
     "aten.bitwise_xor.Tensor aten.bitwise_xor.Scalar": "bitwise_xor",
     "aten.bitwise_left_shift.Tensor aten.bitwise_left_shift.Tensor_Scalar": "bitwise_left_shift",
@@ -264,9 +266,9 @@ def _isinf(w: Writing, node: Node, a: Any) -> Value:
     return w.f.eq(w.f.abs(x), math.inf) if x.dtype in FLOATS else Uniform(0, w.shape(node), "bool")
 
 
-def truth(w: Writing, x: Node) -> Value:
+def truth(w: Writing, x: Node | Tensor) -> Value:
     """Whether elements are other than 0."""
-    return w.cast(w.value(x), "bool")
+    return w.cast(w.value(x) if isinstance(x, Node) else x, "bool")
 
 
 def _logical(name: str) -> Any:

@@ -20,7 +20,7 @@ _INSTEAD = {
         avg_pool2d_backward _adaptive_avg_pool2d_backward""",
     "Leave it outside: fusions do not sort.": "sort topk argsort kthvalue median nanmedian mode searchsorted",
     "Leave it outside: fusions do not scatter.": """
-        index_put _unsafe_index_put index_add index_copy scatter_reduce put masked_scatter
+        index_add index_copy scatter_reduce put masked_scatter
         _unsafe_masked_index_put_accumulate embedding_dense_backward""",
     "Leave it outside: the shape of its result depends on data.": """
         nonzero masked_select unique_dim _unique2 bincount repeat_interleave""",
