@@ -177,8 +177,10 @@ class _Walk:
                 yield (id(own), name), WatchedPlace(own.get, name, _of_part)
             for x in found:
                 code = x.fget if isinstance(x, property) else getattr(x, "__func__", x)
-                is_code = isinstance(code, types.FunctionType)
-                waiting += [(code, ()), (owner, _names_of(code.__code__))] if is_code else [(x, names)]
+                if isinstance(code, types.FunctionType):
+                    waiting += [(code, ()), (owner, _names_of(code.__code__))]
+                else:
+                    waiting.append((x, names))
                 self.reached[id(x)] = x
 
     def _in(

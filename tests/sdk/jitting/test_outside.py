@@ -83,7 +83,7 @@ def helped(x: torch.Tensor) -> torch.Tensor:
 
 
 def keyword(x: torch.Tensor, scale: float = 2.0, *, power: float = 1.0) -> torch.Tensor:
-    return x * scale**power
+    return x * float(scale**power)
 
 
 class Inherits(Held):
@@ -108,6 +108,10 @@ def hidden(value: float) -> None:
 def with_name(value: float) -> None:
     NAMES.clear()
     NAMES.add(str(value))
+
+
+def with_power(value: float) -> None:
+    keyword.__kwdefaults__ = {"power": math.log2(value)}
 
 
 def with_key(value: float) -> None:
@@ -143,9 +147,7 @@ CASES: list[Any] = [
     pytest.param(lambda x: x * NUMBERS[0], lambda value: NUMBERS.__setitem__(0, value), id="list"),
     pytest.param(lambda x: x * TABLE["scale"], lambda value: TABLE.__setitem__("scale", value), id="dictionary"),
     pytest.param(lambda x: keyword(x), lambda v: setattr(keyword, "__defaults__", (v,)), id="helper's default"),
-    pytest.param(
-        lambda x: keyword(x, 2.0), lambda v: keyword.__kwdefaults__.update(power=math.log2(v)), id="its keyword's"
-    ),
+    pytest.param(lambda x: keyword(x, 2.0), with_power, id="its keyword's"),
     pytest.param(lambda x: INHERITS.by(x), hidden, id="method put in place of the inherited"),
     pytest.param(lambda x: x * (2 if "2.0" in NAMES else 3), with_name, id="set"),
     pytest.param(lambda x: x * BY_NAME.get("more", 2.0), with_key, id="key of a dictionary that was not there"),
