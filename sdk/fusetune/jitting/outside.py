@@ -8,6 +8,7 @@ module, a class, a dictionary. Where there is nothing of the kind, nothing is as
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -20,6 +21,10 @@ from fusetune.jitting.last_seen import LastSeen, WatchedPlace
 
 MOST_PLACES = 400
 """Places that are watched; what a function reaches beyond them is taken to stay."""
+
+_CALLED = ("forward", "__call__")
+_CODE, _DEFAULTS = operator.attrgetter("__code__"), operator.attrgetter("__defaults__")
+_DEFAULTS_BY_NAME = operator.attrgetter("__kwdefaults__")
 
 _KINDS = (torch.Tensor, float, *PLAIN, torch.dtype, torch.device)
 
@@ -77,10 +82,13 @@ class _Walk:
     def __init__(self) -> None:
         self._seen: set[object] = set()
         self._modules: set[int] = set()
+        self._said: set[str] = set()
+        self._root: Any = None
         self.reached: dict[int, Any] = {}
 
     def places(self, function: Any) -> Iterator[tuple[object, WatchedPlace]]:
         """Each place that a call may read, under a name of its own."""
+        self._root = function
         waiting: list[tuple[Any, tuple[str, ...]]] = [(function, ())]
         while waiting and len(self._seen) < MOST_PLACES:
             x, names = waiting.pop()
@@ -100,8 +108,9 @@ class _Walk:
             if is_users(x.__module__):
                 yield from self._of_code(x, waiting)
         elif isinstance(x, dict):
+            yield (id(x), "keys"), WatchedPlace(_itself, x.keys(), _items, is_many=True)
             yield from self._in(x, [key for key in x if isinstance(key, PLAIN)], names, waiting)
-        elif isinstance(x, list | tuple):
+        elif isinstance(x, list | tuple | set | frozenset):
             yield (id(x), "items"), WatchedPlace(_itself, x, _items, is_many=True)
             waiting += [(item, names) for item in x]
         elif isinstance(x, types.ModuleType):
@@ -113,30 +122,38 @@ class _Walk:
             yield from self._of_object(x, names, waiting)
 
     def _of_code(self, fn: types.FunctionType, waiting: list[Any]) -> Iterator[tuple[object, WatchedPlace]]:
-        names = _names_of(fn.__code__)
+        names, by_name = _names_of(fn.__code__), fn.__kwdefaults__ or {}
+        self._said.update(_said_in(fn.__code__))
+        if fn is not self._root:
+            yield (id(fn), "code"), WatchedPlace(_CODE, fn, _as_it_is)
+            yield (id(fn), "defaults"), WatchedPlace(_DEFAULTS, fn, _items)
+            yield (id(fn), "defaults by name"), WatchedPlace(_DEFAULTS_BY_NAME, fn, _identity)
+        yield from self._in(by_name, list(by_name), names, waiting)
         for cell in fn.__closure__ or ():
             yield id(cell), WatchedPlace(_in_cell, cell, _of)
             waiting += [(held, names) for held in _contents(cell)]
-        waiting += [(x, names) for x in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values())]
+        waiting += [(x, names) for x in fn.__defaults__ or ()]
         yield from self._in(fn.__globals__, names, names, waiting)
 
     def _of_object(self, x: Any, names: tuple[str, ...], waiting: list[Any]) -> Iterator[tuple[object, WatchedPlace]]:
-        called = [getattr(type(x), name, None) for name in ("forward", "__call__")]
+        called = [getattr(type(x), name, None) for name in _CALLED]
         functions = [one for one in called if isinstance(one, types.FunctionType) and is_users(one.__module__)]
         names = tuple(dict.fromkeys([*names, *(name for one in functions for name in _names_of(one.__code__))]))
-        waiting += [(one, ()) for one in functions]
         own = getattr(x, "__dict__", {})
+        yield (id(x), "class"), WatchedPlace(type, x, _as_it_is)
         if isinstance(x, torch.nn.Module):
             yield from self._of_modules(x)
             is_own = is_users(type(x).__module__)  # of others it is not known what they name
             for held in (x._parameters, x._buffers, x._modules):
                 yield from self._in(held, names if is_own else list(held), names, waiting)
         yield from self._in(own, names, names, waiting)
+        for name in self._said.intersection(names).difference(own):
+            yield (id(own), name), WatchedPlace(own.get, name, _of_part)
         for name, place in slots_of(type(x)).items():
             if name in names:
                 yield (id(x), name), WatchedPlace(functools.partial(_slot, x), place, _of)
                 waiting += [(held, names) for held in [_slot(x, place)] if held is not None]
-        yield from self._of_class(type(x), x, names, waiting)
+        yield from self._of_class(type(x), x, tuple(dict.fromkeys([*names, *_CALLED])), waiting)
 
     def _of_modules(self, x: torch.nn.Module) -> Iterator[tuple[object, WatchedPlace]]:
         """Whether each module in it is being trained, and which these are."""
@@ -149,19 +166,22 @@ class _Walk:
         self, kind: type, owner: object, names: tuple[str, ...], waiting: list[Any]
     ) -> Iterator[tuple[object, WatchedPlace]]:
         """`owner`: the object whose methods these are."""
-        for part in kind.__mro__:
-            if not is_users(part.__module__):
+        own, parts = getattr(owner, "__dict__", None), [part for part in kind.__mro__ if is_users(part.__module__)]
+        for name in names:
+            found = [vars(part)[name] for part in parts if name in vars(part)]
+            if not found or isinstance(found[0], types.MemberDescriptorType):
                 continue
-            for name in names:
-                x = vars(part).get(name)
+            for part in parts:  # one that has none yet may get one, and hide what it inherits
+                yield (id(part), name), WatchedPlace(vars(part).get, name, _of_part)
+            if isinstance(own, dict):
+                yield (id(own), name), WatchedPlace(own.get, name, _of_part)
+            for x in found:
                 code = x.fget if isinstance(x, property) else getattr(x, "__func__", x)
                 if isinstance(code, types.FunctionType):
                     waiting += [(code, ()), (owner, _names_of(code.__code__))]
-                elif name in vars(part) and not isinstance(x, types.MemberDescriptorType):
-                    yield (id(part), name), WatchedPlace(vars(part).get, name, _of_part)
-                    if isinstance(own := getattr(owner, "__dict__", None), dict):  # it may get one of its own
-                        yield (id(own), name), WatchedPlace(own.get, name, _of_part)
+                else:
                     waiting.append((x, names))
+                self.reached[id(x)] = x
 
     def _in(
         self, held: Mapping[Any, Any], keys: Any, names: tuple[str, ...], waiting: list[Any]
@@ -179,11 +199,16 @@ def _stays(x: Any) -> bool:
 
 
 def _names_of(code: types.CodeType | None) -> tuple[str, ...]:
-    """Global variables and attributes that code names, that of functions in it too."""
+    """Global variables and attributes that code names, that of functions in it too, and as `getattr` is given them."""
     if code is None:
         return ()
     inner = [name for x in code.co_consts if isinstance(x, types.CodeType) for name in _names_of(x)]
-    return tuple(dict.fromkeys([*code.co_names, *inner]))
+    return tuple(dict.fromkeys([*code.co_names, *inner, *_said_in(code)]))
+
+
+def _said_in(code: types.CodeType) -> list[str]:
+    """Strings that may be names of attributes: `getattr` and `hasattr` ask for what need not be there."""
+    return [x for x in code.co_consts if isinstance(x, str) and x.isidentifier()]
 
 
 def _contents(cell: Any) -> list[Any]:
@@ -213,7 +238,11 @@ def _slot(owner: object, place: Any) -> Any:
 
 
 def _items(held: Any) -> tuple[Any, ...]:
-    return tuple([_of(x) for x in held])
+    return tuple([_of_part(x) for x in held or ()])
+
+
+def _identity(x: object) -> int:
+    return id(x)
 
 
 def _of(x: object) -> tuple[Any, ...]:

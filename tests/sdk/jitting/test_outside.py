@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Callable
 from typing import Any
@@ -81,8 +82,48 @@ def helped(x: torch.Tensor) -> torch.Tensor:
     return x * Settings.scale
 
 
+def keyword(x: torch.Tensor, scale: float = 2.0, *, power: float = 1.0) -> torch.Tensor:
+    return x * float(scale**power)
+
+
+class Inherits(Held):
+    """A method that it does not have itself."""
+
+
+INHERITS, NAMES, BY_NAME = Inherits(), {"b"}, {"none": 0.0}
+
+
 def put(owner: Any, name: str) -> Callable[[float], None]:
     return lambda value: setattr(owner, name, value)
+
+
+def hidden(value: float) -> None:
+    """A class gets a method of its own, in place of the one that it inherits."""
+    if "by" in vars(Inherits):
+        del Inherits.by
+    if value != HELD.scale:
+        Inherits.by = lambda self, x: x * value  # type: ignore[method-assign]
+
+
+def with_name(value: float) -> None:
+    NAMES.clear()
+    NAMES.add(str(value))
+
+
+def with_power(value: float) -> None:
+    keyword.__kwdefaults__ = {"power": math.log2(value)}
+
+
+def with_key(value: float) -> None:
+    BY_NAME.pop("more", None)
+    if value != 2.0:
+        BY_NAME["more"] = value
+
+
+def with_attribute(value: float) -> None:
+    vars(INHERITS).pop("more", None)
+    if value != 2.0:
+        vars(INHERITS)["more"] = value
 
 
 def shadowed(value: float) -> None:
@@ -105,6 +146,12 @@ CASES: list[Any] = [
     pytest.param(lambda x: helped(x), put(Settings, "scale"), id="helper"),
     pytest.param(lambda x: x * NUMBERS[0], lambda value: NUMBERS.__setitem__(0, value), id="list"),
     pytest.param(lambda x: x * TABLE["scale"], lambda value: TABLE.__setitem__("scale", value), id="dictionary"),
+    pytest.param(lambda x: keyword(x), lambda v: setattr(keyword, "__defaults__", (v,)), id="helper's default"),
+    pytest.param(lambda x: keyword(x, 2.0), with_power, id="its keyword's"),
+    pytest.param(lambda x: INHERITS.by(x), hidden, id="method put in place of the inherited"),
+    pytest.param(lambda x: x * (2 if "2.0" in NAMES else 3), with_name, id="set"),
+    pytest.param(lambda x: x * BY_NAME.get("more", 2.0), with_key, id="key of a dictionary that was not there"),
+    pytest.param(lambda x: x * getattr(INHERITS, "more", 2.0), with_attribute, id="attribute that was not there"),
     pytest.param(lambda x: x * FACTOR, lambda value: globals().__setitem__("FACTOR", value), id="global"),
 ]
 
