@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import gzip
 import sys
@@ -53,8 +54,13 @@ def reporting(*faults: type[Exception]) -> Callable[[Callable[P, R]], Callable[P
 
 
 def say(error: Exception) -> None:
-    """An error on stderr: its notes (the file or case it is in), then its lines."""
-    for line in [*getattr(error, "__notes__", []), *str(error).splitlines()]:
+    """An error on stderr: its notes (the file or case it is in), then its lines; of a file, what the system refused."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror is not None:
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        where = "" if error.filename is None else f"{error.filename}: "
+        text = f"{where}{error.strerror}. {'Make room' if is_full else 'Look at that path'}, or name another place."
+    for line in [*getattr(error, "__notes__", []), *text.splitlines()]:
         typer.echo(f"error: {line}", err=True)
 
 

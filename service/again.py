@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fusetune.wire.patterns import IDEMPOTENCY_KEY
 from service.operations.answers import Answers
 from service.operations.spelled import question_of
 from service.settings import Settings
 
-IDEMPOTENCY_KEY = r"^[\x21-\x7e]+$"
 MOST_IDEMPOTENCY_KEY = 255
 
 _PATH = "/v1/tunings"

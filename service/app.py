@@ -27,7 +27,6 @@ from service.jobs.dbos_queue import DbosQueue
 from service.jobs.queue import JobQueue
 from service.limits import BodyLimit
 from service.metrics import Metrics
-from service.openapi import operation_id
 from service.operations import events
 from service.operations.answers import Answers
 from service.operations.board import Board
@@ -43,6 +42,9 @@ USES_S = 30.0
 
 HANDOVER_S = 2.0
 """How often tunings that wait for a worker, or for the job queue, are looked after."""
+
+_MODULES = (tunings, kernels, fusions, spaces, schedules, cards, packs, audit, health, login)
+_ROUTERS = (*(module.router for module in _MODULES), dashboard)
 
 
 def create_app(settings: Settings, *, database: Database | None = None, queue: JobQueue | None = None) -> FastAPI:
@@ -76,25 +78,21 @@ def create_app(settings: Settings, *, database: Database | None = None, queue: J
                 db.close()
 
     # Its pages about the API would load scripts from elsewhere; routes/health.py serves the document, /docs shows it.
+    # The routes as they were made: a router that is included makes them all again at an application's first request.
     app = FastAPI(
+        routes=[route for router in _ROUTERS for route in router.routes],
         lifespan=lifespan,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=operation_id,
     )
     app.state.settings, app.state.db, app.state.queue = settings, db, jobs
     app.state.context = Context(settings, db, handover, Answers(db, settings))
     app.state.board = Board(partial(events.following, app.state.context), settings.poll_s / 4)
     app.state.ring, app.state.metrics = ring, metrics
     app.state.stopping = threading.Event()
-    routers = [
-        module.router for module in (tunings, kernels, fusions, spaces, schedules, cards, packs, audit, health, login)
-    ] + [dashboard]
-    for router in routers:
-        app.include_router(router)
-    problems.install(app, routers)
+    problems.install(app, _ROUTERS)
     app.add_exception_handler(HTTPException, page_for_browsers(problems.handle_http))
     # The last one added is the outermost.
     app.add_middleware(ToldAgain, answers=app.state.context.answers, settings=settings)

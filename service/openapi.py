@@ -7,7 +7,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from fastapi.routing import APIRoute
 
 from fusetune.wire.service import ProblemDetails
 from fusetune.wire.version import VERSION
@@ -66,11 +65,6 @@ def kept(app: FastAPI) -> dict[str, Any]:
         app.state.openapi = document(app)
     found: dict[str, Any] = app.state.openapi
     return found
-
-
-def operation_id(route: APIRoute) -> str:
-    """An operation is called as the function that answers it; a test sees that no two are called the same."""
-    return route.name
 
 
 def _complete(operation: dict[str, Any]) -> None:

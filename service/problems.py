@@ -69,7 +69,7 @@ HEADERS_TOO_LARGE = ProblemType(
 )
 BAD_FORM = ProblemType("bad-form", 400, "The form cannot be read", "Of a page for people: too many fields, or a file.")
 UNSUPPORTED_MEDIA_TYPE = ProblemType(
-    "unsupported-media-type", 415, "The body has another content type", "Bodies are `application/json`."
+    "unsupported-media-type", 415, "The body has another content type", "Bodies are `application/json`, not compressed."
 )
 BODY_TOO_LARGE = ProblemType("body-too-large", 413, "The body is too large", "FUSETUNE_MAX_BODY_BYTES is the limit.")
 NOT_FOUND = ProblemType("not-found", 404, "There is no such thing", "No row has the id, or no page the path.")
@@ -135,11 +135,12 @@ KINDS = (
 
 
 class WrongMediaType(Exception):
-    """A body that is not said to be JSON."""
+    """A body that is not said to be JSON, or is said to be packed."""
 
-    def __init__(self, found: str) -> None:
-        super().__init__(found)
+    def __init__(self, found: str, fix: str) -> None:
+        super().__init__(found, fix)
         self.found = found
+        self.fix = fix
 
 
 class BodyTooLarge(Exception):
@@ -171,8 +172,7 @@ def fault_of(error: Exception) -> ProblemDetail | None:
         case RequestValidationError():
             return _invalid([_parameter_problem(fault) for fault in error.errors()])
         case WrongMediaType():
-            found = error.found or "no content type"
-            return ProblemDetail(UNSUPPORTED_MEDIA_TYPE, f"Found {found}.", "Send Content-Type: application/json.")
+            return ProblemDetail(UNSUPPORTED_MEDIA_TYPE, f"Found {error.found}.", error.fix)
         case BodyTooLarge():
             return ProblemDetail(
                 BODY_TOO_LARGE, f"At most {error.limit_bytes} bytes are taken.", "Send less.", headers=_CLOSE

@@ -92,7 +92,7 @@ class Settings(BaseSettings):
         """What no header or cookie can hold would let nobody in. The message does not show it."""
         text = "k" if key is None else key.get_secret_value()
         if not text or not text.isascii() or not text.isprintable() or " " in text:
-            raise ValueError("a key is printable ASCII without blanks")
+            raise ValueError("printable ASCII without blanks")
         return key
 
     @property

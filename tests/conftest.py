@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, is_hypothesis_test, settings, strategies
 
 from compiler.nvrtc import CompilePool
+from tests import scratch
 from tests.compilers import PtxPool, SharedPool
 from tests.nursery import Nursery
 
@@ -28,6 +29,7 @@ YOUNG = 1_000_000
 EXAMPLES_SHARE, LEAST_EXAMPLES = 3, 20
 """A property is tried on one in so many of its examples, but on no fewer than so many; in the long run on all."""
 
+scratch.use()  # before anything asks where temporary files lie
 gc.disable()  # what is imported and collected here stays: going through it again and again finds nothing
 
 

@@ -10,6 +10,7 @@ from math import prod
 from compiler.analysis.id.graph import IdGraph, id_graph
 from compiler.analysis.id.indexing import Indexing
 from compiler.analysis.loops.axes import LoopMap, dimension_sizes, loop_map
+from compiler.analysis.loops.cluster_sum import ClusterSum, infer_cluster_sums
 from compiler.analysis.loops.deal import DealtTurns, infer_deal
 from compiler.analysis.loops.fold import Fold, infer_folds
 from compiler.analysis.loops.grid_fold import GridFold, infer_grid_folds
@@ -144,7 +145,7 @@ class Facts:
     @cached_property
     def folds(self) -> dict[str, Fold]:
         """By name: the reductions in which threads or blocks fold together."""
-        return infer_folds(self.sf, self.indexing.nest)
+        return infer_folds(self.sf, self.indexing.nest, self.cluster_sums)
 
     @cached_property
     def deal(self) -> DealtTurns | None:
@@ -155,6 +156,11 @@ class Facts:
     def grid_folds(self) -> dict[str, GridFold]:
         """By name: the products whose sums blocks of the grid have parts of."""
         return infer_grid_folds(self.sf, self.indexing.nest, self.deal)
+
+    @cached_property
+    def cluster_sums(self) -> dict[str, ClusterSum]:
+        """By name: the product that blocks of a cluster sum for one of them, or each a slice."""
+        return infer_cluster_sums(self.sf, self.indexing)
 
     @cached_property
     def scans(self) -> dict[str, BlockScan]:
@@ -177,4 +183,5 @@ class Facts:
             tuple(self.scans.values()),
             self.indexing.nest.turns,
             sum(group.barriers for group in self.accumulators),
+            tuple(self.cluster_sums.values()),
         )

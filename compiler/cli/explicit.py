@@ -90,7 +90,7 @@ class Ran:
     def lines(self) -> Iterator[str]:
         """The result as text."""
         if self.run is None:
-            yield f"{self.name}: not run"
+            yield f"{self.name or '(without a name)'}: not run"
             yield from (f"  {line}" for line in self.refused.splitlines())
             return
         generated, outcome = self.run.generated, self.run.outcome

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from compiler.analysis.facts import Facts
-from compiler.analysis.loops.grid_fold import GridFold
 from compiler.analysis.memory.allocation import layout_of
 from compiler.copies.instruction import Path, instruction_of
 from compiler.errors import Unsupported
@@ -17,8 +16,8 @@ from compiler.ir.ops import REDUCTIONS
 from compiler.ir.tensor import CopyVia, TensorOp
 from compiler.lower.deal import begun, share, stop_of
 from compiler.lower.effects import NodeEffects, has_loads, ops_of
-from compiler.lower.grid_fold import goes_on
 from compiler.lower.group_sync import apart_by_groups, meeting
+from compiler.lower.handed_on import HANDING_ON, handed_on
 from compiler.lower.issue import announced
 from compiler.lower.kernel_ir import Declare, Elected, Fill, If, Loop, Stmt
 from compiler.lower.leaves import Scope, lower_leaf, map_name
@@ -26,7 +25,6 @@ from compiler.lower.mbarriers import Mbarriers
 from compiler.lower.mma import drained, freed_late, grouped, in_flight, is_asynchronous, is_group, taken_up
 from compiler.lower.nest import (
     AsyncLoads,
-    FoldPart,
     FoldStep,
     Leaf,
     Nested,
@@ -113,7 +111,7 @@ class _Lowering:
             out.append(Sync())
         if has_tensor_memory:
             out.append(address(self.facts))
-        if self.barriers.exchanges or any(op.multicasts for op in self.facts.sf.ops):
+        if self.barriers.sends_to_blocks or any(op.multicasts for op in self.facts.sf.ops):
             out.append(ClusterArrive())
         out += body
         return tuple(out)
@@ -135,17 +133,17 @@ class _Lowering:
         """
         out: list[Stmt] = []
         last = [(self.last_reader(nodes, loads), loads) for loads in used_up or ()]
-        handed: tuple[GridFold, int] | None = None
+        handed: tuple[FoldStep, int] | None = None
         for number, node in enumerate(nodes):
             effects = self.effects.of(node)
             inside = self.met_inside(node, scope, hazards)
             before = Hazards(tmem=hazards.tmem) if inside is not None else hazards
             needs = self.needs(before, effects)
             out += self.meet(needs, scope, node)
-            if isinstance(node, FoldStep) and node.part is FoldPart.GRID:
-                handed = self.facts.grid_folds[node.tensor], len(out)
-                continue
             hazards = before.after(effects, needs)
+            if isinstance(node, FoldStep) and node.part in HANDING_ON:
+                handed = node, len(out)
+                continue
             if isinstance(node, Nested) and inside is not None:
                 hazards = hazards | self.left_open(node.body, inside)
             out += self.declarations(node, scope)
@@ -166,8 +164,8 @@ class _Lowering:
                     hazards = replace(hazards, tmem=hazards.tmem.after(NO_EFFECTS, arrived))
                     out += has_been_read(self.facts, self.barriers, products, scope.count(scope.depth))
         if handed is not None:
-            fold, at = handed
-            out[at:] = [goes_on(fold, out[at:])]
+            step, at = handed
+            out[at:] = handed_on(self.facts, self.barriers, step, out[at:])
         return out, hazards
 
     def last_reader(self, nodes: tuple[Node, ...], loads: AsyncLoads) -> int:

@@ -29,6 +29,8 @@ class Mbarriers:
     """Shared tensor -> the loads that fill it and the number of their first barrier."""
     exchanges: dict[str, int] = field(default_factory=dict)
     """Reduction over a cluster -> the number of its first barrier."""
+    sums: dict[str, int] = field(default_factory=dict)
+    """Sum whose parts the blocks of a cluster send each other -> the number of its barrier."""
     tiles: dict[str, int] = field(default_factory=dict)
     """Tensor in tensor memory that the tensor cores fill -> the number of its barrier."""
     orders: dict[int, int] = field(default_factory=dict)
@@ -67,6 +69,9 @@ class Mbarriers:
                 case FoldStep() if node.part is FoldPart.CLUSTER_WRITE:
                     self.exchanges[node.tensor] = self.count
                     self.arrivals += [1] * self.facts.folds[node.tensor].stages
+                case FoldStep() if node.part is FoldPart.SLICES:
+                    self.sums[node.tensor] = self.count
+                    self.arrivals.append(1)
                 case Leaf(op=op) if op.via.by_tensor_cores:
                     self.tiles[op.output] = self.count
                     self.arrivals.append(1)
@@ -89,6 +94,11 @@ class Mbarriers:
     def tells_blocks(self) -> bool:
         """Whether other blocks are told that a stage is read."""
         return any(loads.frees and self.blocks_of(loads) > 1 for loads, _ in self.ring.values())
+
+    @property
+    def sends_to_blocks(self) -> bool:
+        """Whether threads store to the shared memory of other blocks."""
+        return bool(self.exchanges or self.sums)
 
     def init(self, maps: tuple[str, ...]) -> InitBarriers:
         """What sets all of them up."""
@@ -119,6 +129,10 @@ class Mbarriers:
     def of_tile(self, name: str) -> Barrier:
         """That of what tensor cores copy to tensor memory."""
         return self.at(self.tiles[name], Expr())
+
+    def of_sum(self, name: str) -> Barrier:
+        """That of the parts of a sum that other blocks of the cluster send."""
+        return self.at(self.sums[name], Expr())
 
     def exchange(self, node: FoldStep, scope: Scope) -> Exchange | None:
         """Where the blocks of a cluster exchange partials in this turn of the loops around, None where a step exchanges

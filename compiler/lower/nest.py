@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from enum import Enum
 
@@ -65,6 +66,7 @@ class FoldPart(Enum):
 
     Of a maximum along with which sums are folded: SHIFT says what the first elements are measured from, RESCALE scales
     the sums to the maximum of now, FINISH settles rows without a finite maximum. GRID: blocks hand over what they sum.
+    SLICES: those of a cluster send it, or slices of it, to each other.
     """
 
     SHIFT = "shift"
@@ -77,6 +79,7 @@ class FoldPart(Enum):
     CLUSTER_WRITE = "cluster_write"
     CLUSTER_READ = "cluster_read"
     GRID = "grid"
+    SLICES = "slices"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,8 @@ def _level(facts: Facts, items: list[_Item], depth: int, *, grouped: bool, asked
         placed |= {op.output for op in ops}
         nodes += steps
         nodes.append(_node(facts, key, clusters[key], depth))
-        open_folds += [op for op in ops if op.output in {*facts.folds, *facts.online, *facts.grid_folds}]
+        folded = {*facts.folds, *facts.online, *facts.grid_folds, *facts.cluster_sums}
+        open_folds += [op for op in ops if op.output in folded]
     return (*nodes, *_fold_steps(facts, open_folds, depth))
 
 
@@ -172,13 +176,14 @@ def _fold_steps(facts: Facts, ops: list[TensorOp], depth: int) -> list[FoldStep]
         *(FoldStep(f.tensor, FoldPart.CLUSTER_WRITE) for f in cluster),
         *(FoldStep(f.tensor, FoldPart.CLUSTER_READ) for f in cluster),
         *(FoldStep(name, FoldPart.FINISH) for name in online),
-        *(FoldStep(op.output, FoldPart.GRID) for op in ops if _is_handed_on(facts, op, depth)),
+        *(FoldStep(op.output, FoldPart.GRID) for op in ops if _ends_here(facts, facts.grid_folds, op, depth)),
+        *(FoldStep(op.output, FoldPart.SLICES) for op in ops if _ends_here(facts, facts.cluster_sums, op, depth)),
     ]
 
 
-def _is_handed_on(facts: Facts, op: TensorOp, depth: int) -> bool:
-    """Whether a sum over blocks ends in this body."""
-    return op.output in facts.grid_folds and declaration_depth(facts, facts.sf.tensor(op.output)) == depth
+def _ends_here(facts: Facts, sums: Container[str], op: TensorOp, depth: int) -> bool:
+    """Whether one of these sums over blocks ends in this body."""
+    return op.output in sums and declaration_depth(facts, facts.sf.tensor(op.output)) == depth
 
 
 def _asked_for(facts: Facts, op: TensorOp, depth: int) -> tuple[str, object] | None:

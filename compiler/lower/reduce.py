@@ -54,6 +54,8 @@ def fold_effects(facts: Facts, step: FoldStep) -> Effects:
     none = frozenset[str]()
     if step.part in (FoldPart.SHIFT, FoldPart.RESCALE, FoldPart.FINISH, FoldPart.WARP, FoldPart.GRID):
         return Effects()
+    if step.part is FoldPart.SLICES:
+        return Effects(sent=frozenset((f"{step.tensor} of blocks",)))
     fold, online = facts.folds[step.tensor], facts.online.get(step.tensor)
     read = {step.tensor, online.maximum} if online is not None else {step.tensor}
     warps, blocks = frozenset((f"{fold.tensor} of warps",)), frozenset((f"{fold.tensor} of blocks",))

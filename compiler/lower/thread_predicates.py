@@ -31,11 +31,12 @@ _VARIABLES = {
 def storing_threads(facts: Facts, t: TensorView) -> tuple[Less, ...]:
     """Conditions under which a thread stores its part of `t`: index 0 of every dimension of the kernel that `t` lacks.
 
-    Blocks share global memory only: of a shared tensor every block stores its own. Of blocks that hand a sum on, the
-    last one alone comes to the stores.
+    Blocks share global memory only: of a shared tensor every block stores its own. Of blocks that hand a sum on, one
+    alone comes to the stores.
     """
     nest = facts.indexing.nest
     handed = {PARTS} if facts.grid_folds else set[ParallelType]()
+    handed |= {ParallelType.CLUSTER} if facts.cluster_sums else set()
     dims = ((p, n) for p, n in nest.dims.items() if n > 1 and p not in handed)
     kept = ((p, n) for p, n in dims if p.is_thread or t.memory is MemoryType.GLOBAL)
     lacking = tuple(Less(_index(p, n), const(1)) for p, n in kept if nest.extent_on(t, p) is None)

@@ -15,7 +15,7 @@ from compiler.dtypes import FLOAT_FORMATS, FloatFormat
 from compiler.ir.fusion import Fusion
 from compiler.reference.arithmetic import Arithmetic, Values
 from compiler.reference.boxes import whole
-from compiler.reference.floats import Array, round_to, rounded
+from compiler.reference.floats import Array, narrowed, round_to, rounded
 from compiler.reference.fp8 import fp8_bits, fp8_values
 from compiler.reference.scalars import settled
 from compiler.reference.walk import Walk
@@ -30,6 +30,7 @@ __all__ = [
     "evaluate",
     "fp8_bits",
     "fp8_values",
+    "narrowed",
     "round_to",
     "rounded",
     "settled",

@@ -46,12 +46,16 @@ def rounded(x: Array, dtype: DType, xp: Any) -> Array:
     if dtype in FP8:
         return round_to(x, dtype, xp)
     with quiet(xp):
+        return xp.asarray(narrowed(x, dtype, xp), dtype=xp.float64)
+
+
+def narrowed(x: Array, dtype: DType, xp: Any) -> Array:
+    """What `rounded` makes of floats `x` for f32, f16 and bf16: in that type, or in f32 where `xp` lacks it."""
+    with quiet(xp):
         single = xp.asarray(xp.asarray(x), dtype=xp.float32)
         if dtype is DType.BF16:
-            single = _bf16_of(single, xp)
-        elif dtype is DType.F16:
-            single = xp.asarray(single, dtype=xp.float16)
-        return xp.asarray(single, dtype=xp.float64)
+            return _bf16_of(single, xp)
+        return xp.asarray(single, dtype=xp.float16) if dtype is DType.F16 else single
 
 
 def _bf16_of(x: Array, xp: Any) -> Array:

@@ -86,6 +86,8 @@ def read_case(data: object, start: ScheduledFusion | None = None) -> ExplicitCas
 def read_start(data: object) -> ScheduledFusion:
     """The fusion of a case before its first step. Raises MalformedCase."""
     root = Place(data, "case")
+    if "format" in root.mapping():
+        raise root.at("format").fail("an explicit schedule, which has none: tensors, ops, inputs, outputs, schedule")
     tensors = root.at("tensors")
     if len(tensors.mapping()) > MAX_TENSORS:
         raise tensors.fail(f"at most {MAX_TENSORS} tensors")

@@ -11,7 +11,7 @@ from compiler.ir.iter_domain import ParallelType
 from compiler.ir.size import Size
 from compiler.ir.tensor import BufferKind, TensorView
 from compiler.schedule import steps
-from compiler.schedule.document import MAX_RANK, Place
+from compiler.schedule.document import MAX_RANK, MalformedCase, Place
 
 MAX_POSITION = MAX_RANK * 1024
 """Axis numbers beyond it are no axis of any tensor that a document can make."""
@@ -36,6 +36,8 @@ def read_step(
     Axes may count from the end; a split factor may be a run-time scalar.
     """
     place = Place(data, where)
+    if "do" not in place.mapping():
+        raise MalformedCase(f"{where}.do", "nothing", f"the name of the step: one of {', '.join(_STEPS)}")
     do = place.at("do")
     reader = do.one_of(_STEPS)
     place.only("do", "tv", *FIELDS[do.text()])

@@ -295,7 +295,7 @@ class ServerUnreachable(ServiceUnavailable):
 
     def __str__(self) -> str:
         fix = "Start it (`python -m service serve`), or name its address: Client(url) or FUSETUNE_URL."
-        return f"{self.request}: no service at {self.url} ({self.reason}). {fix}"
+        return f"{self.request}: no service answers at {self.url} ({self.reason}). {fix}"
 
 
 class ServerNotReady(ServiceUnavailable):

@@ -13,6 +13,7 @@ import pydantic
 
 from fusetune.errors import InvalidBinding, InvalidKernel, NoDevice, OutdatedProof, PackageMissing
 from fusetune.signing import Trust, process_trust
+from fusetune.whole import written_whole
 from fusetune.wire.artifact import VERIFIER, KernelArtifact, ScalarSpec, TensorSpec
 from fusetune.wire.bound import Bound
 from fusetune.wire.op_check import ITEM_BYTES
@@ -96,10 +97,8 @@ class Kernel:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the artifact as JSON; a reader never sees half of it. Raises OSError."""
-        target = Path(path)
-        part = target.with_name(f".{target.name}.{os.getpid()}.part")
-        part.write_text(self.artifact.model_dump_json())
-        part.replace(target)
+        with written_whole(path) as part:
+            part.write_text(self.artifact.model_dump_json())
 
     def __call__(
         self,

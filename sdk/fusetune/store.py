@@ -7,10 +7,8 @@ ROOT/index/<fingerprint>/<binding>/<card>.json    the KernelView that the servic
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import re
-import threading
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ import pydantic
 
 from fusetune.environment import Environment
 from fusetune.errors import FusetuneWarning, OutdatedProof
+from fusetune.whole import written_whole
 from fusetune.wire.artifact import VERIFIER, is_proven_today
 from fusetune.wire.service import Accept, KernelView
 
@@ -29,7 +28,6 @@ DEFAULT_MAX_BYTES = 512 * 1024 * 1024
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _CARD = re.compile(r"[0-9A-Za-z_.-]{1,64}")
-_PARTS = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +199,8 @@ def _may_answer(view: KernelView, card: str | None) -> bool:
 def _write(target: Path, data: bytes) -> None:
     """Puts a file in place at once; the last of several writers wins."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.{next(_PARTS)}.part")
-    try:
+    with written_whole(target) as part:
         part.write_bytes(data)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _files(top: Path) -> Iterator[tuple[int, int, Path]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from compiler.analysis.loops.deal import dealt_turns, most_others, usual_turns
 from compiler.analysis.mma.instructions import Instruction, MmaUnit
 from compiler.arch import MMA_K_BYTES, SMEM_LINE_BYTES, WARP_THREADS, WARPGROUP_THREADS, Card
+from compiler.ir.iter_domain import ParallelType
 from compiler.ir.ops import CONTRACTIONS
 from compiler.ir.tensor import BufferKind, TensorView
 from compiler.lower import kernel_ir as k
@@ -101,7 +102,8 @@ def product_features(
         dram_bytes=dram_bytes(launch, made, copies, card, resident),
         stored_bytes=_stored_bytes(kernel, sites, askers if by_groups else 1, threads),
         storing=_storing(kernel, made),
-        **_handed_on(kernel, made),
+        is_multicast=any(c.blocks > 1 for c in copies),
+        **_handed_on(kernel, made, sites),
     )
 
 
@@ -120,14 +122,18 @@ def _stored_bytes(kernel: k.Kernel, sites: list[StatementSite], groups: int, thr
 
 
 def _storing(kernel: k.Kernel, made: TensorView) -> float:
-    """Blocks that store: of a sum in parts those of the last, of dealt steps as many as have the tiles together."""
+    """Blocks that store: of a sum in parts one of them, of dealt steps as many as have the tiles together."""
     if (turns := dealt_turns(made)) is not None:
         return kernel.cluster * turns[0] / usual_turns(*turns, made.dealt)[0]
+    if any(axis.is_reduction and p is ParallelType.CLUSTER for axis, p in zip(made.loop, made.types, strict=True)):
+        return prod(kernel.grid) / kernel.cluster
     return prod(kernel.grid) / (kernel.grid[1] if kernel.scratch else 1)
 
 
-def _handed_on(kernel: k.Kernel, made: TensorView) -> dict[str, Any]:
+def _handed_on(kernel: k.Kernel, made: TensorView, sites: list[StatementSite]) -> dict[str, Any]:
     """Parts of a sum that blocks make, and the bytes of one."""
+    if sent := _sent_bytes(sites):
+        return {"parts": kernel.cluster, "sent_bytes": sent}
     sums = sum(p.nbytes for p in kernel.scratch if not p.is_zeroed)
     if not sums:
         return {}
@@ -135,6 +141,13 @@ def _handed_on(kernel: k.Kernel, made: TensorView) -> dict[str, Any]:
         return {"parts": 1 + most_others(*turns, made.dealt), "handed_bytes": sums / kernel.grid[0]}
     tiles, parts = kernel.grid[0] * kernel.grid[2], kernel.grid[1]
     return {"parts": parts, "handed_bytes": sums / (tiles * (parts - 1))}
+
+
+def _sent_bytes(sites: list[StatementSite]) -> float:
+    """Of all parts of a sum that a block is sent by others of its cluster."""
+    made = [s.statement for s in sites]
+    counted = {s.barrier for s in made if isinstance(s, k.RemoteStore)}
+    return float(sum(s.nbytes for s in made if isinstance(s, sync_ir.ExpectBytes) and s.barrier in counted))
 
 
 def _beside_clocks(sites: list[StatementSite], lanes: dict[str, NDArray[np.int64]], warps: int) -> float:

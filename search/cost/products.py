@@ -69,6 +69,10 @@ HAND_US, CLEAR_US = 1.5, 1.5
 """From the last store of a part to its first load by another block, through L2 with a fence between (H200); and what
 clearing the numbers that say so takes before the kernel, not measured by itself."""
 
+SEND_US, SENT_BYTES_PER_CLOCK = 1.0, 14.0
+"""The same between blocks of a cluster, and bytes that come to one of them: all multiprocessors of an H100 send each
+other 3.3 TB/s (arXiv 2402.13499). Nobody here has measured it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ProductFeatures:
@@ -85,7 +89,8 @@ class ProductFeatures:
     l2_bytes        that SMs read of the operands, dram_bytes those that come from memory, and what else is moved
     line_bytes      the first, where a row that begins inside a line counts with both of its lines
     stored_bytes    that each of the blocks that store does in its life, counted so too; storing: so many blocks
-    parts           of a sum, that blocks hand over, of handed_bytes each
+    parts           of a sum, that blocks hand over, of handed_bytes each; sent_bytes: what a block of a cluster gets
+    is_multicast    whether copies bring tiles to several blocks
     """
 
     tensor_clocks: float
@@ -111,6 +116,8 @@ class ProductFeatures:
     storing: float = 0.0
     parts: int = 1
     handed_bytes: float = 0.0
+    sent_bytes: float = 0.0
+    is_multicast: bool = False
 
 
 def predict_product(card: Card, f: ProductFeatures) -> Prediction:
@@ -118,13 +125,13 @@ def predict_product(card: Card, f: ProductFeatures) -> Prediction:
     sms = min(sms_for_clusters(card.sm_count, f.cluster), f.blocks)
     turns = math.ceil(f.blocks / (sms * f.resident))
     each = min(f.resident, math.ceil(f.blocks / sms))
-    cores = max(f.tensor_clocks, f.operand_clocks) * (LOCKSTEP if f.cluster > 1 else 1.0)
+    cores = max(f.tensor_clocks, f.operand_clocks) * (LOCKSTEP if f.is_multicast else 1.0)
     if f.warps:
         cores *= 1 + FEW_WARPS / (f.warps * each)
     elif f.groups * each == 1 and not f.in_flight:
         cores *= ALONE
     ahead = f.stages - 1 - f.in_flight
-    ring = f.chunks * COPY_US * (MULTICAST if f.cluster > 1 else 1.0) / max(1, ahead)
+    ring = f.chunks * COPY_US * (MULTICAST if f.is_multicast else 1.0) / max(1, ahead)
     beside = f.tiles * (EPILOGUE_CLOCKS + f.beside_clocks + max(0.0, f.steps - 1) * STEP_CLOCKS)
     beside += f.stored_bytes / (SMEM_LINE_BYTES * (f.groups if f.in_turns else 1))
     clock = float(card.max_sm_clock_mhz)
@@ -173,4 +180,6 @@ def _handed_us(f: ProductFeatures, clock: float) -> float:
     and back; the numbers that say which are there are cleared before."""
     if f.parts == 1:
         return 0.0
+    if f.sent_bytes:
+        return SEND_US + f.sent_bytes / (SENT_BYTES_PER_CLOCK * clock)
     return CLEAR_US + HAND_US + 2 * f.parts * f.handed_bytes / (L2_BYTES_PER_CLOCK * clock)

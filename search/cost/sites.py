@@ -45,15 +45,18 @@ def sites_of(
                 found += sites_of(s.body, per_tile, tiles * (usual or max(1, trip.hi)), conditions)
             case k.If():
                 found += sites_of(s.then, per_tile, tiles, (*conditions, *s.conditions))
-                # Of warps that do not compute, what they bring, and the products that one of them asks for.
+                # Of warps that do not compute, what they bring, and the products that one of them asks for; of blocks
+                # that do not go on with a sum, what they send.
                 beside = sites_of(s.orelse, per_tile, tiles)
-                found += [site for site in beside if isinstance(site.statement, k.TmaLoad | k.BulkLoad | TensorMma)]
+                found += [site for site in beside if isinstance(site.statement, _BESIDE)]
             case k.Elected():
                 found += sites_of(s.body, per_tile, tiles, conditions)
             case _:
                 pass
     return found
 
+
+_BESIDE = (k.TmaLoad, k.BulkLoad, k.RemoteStore, TensorMma)
 
 _ROWS_APART = 2
 """Rows from one that an index chooses to the next one's: no two follow each other in memory."""

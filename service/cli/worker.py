@@ -12,7 +12,7 @@ from service import log
 from service.cli.given import settings_of
 from service.cli.options import DatabaseUrl, DataDir, JobsUrl, LogFormat
 from service.db.engine import DatabaseFault
-from service.jobs.presence import WorkerRefused
+from service.jobs.presence import FolderRefused, WorkerRefused
 from service.jobs.queue import QueueUnavailable
 from service.jobs.worker import run_worker
 
@@ -53,6 +53,6 @@ def worker(
     log.configure(settings.log_format)
     try:
         code = run_worker(settings)
-    except (DatabaseFault, QueueUnavailable, UnusableKey, WorkerRefused) as error:
+    except (DatabaseFault, QueueUnavailable, UnusableKey, WorkerRefused, FolderRefused) as error:
         raise UsageFault(str(error)) from None
     raise typer.Exit(code)

@@ -39,6 +39,10 @@ def improvements(history: Sequence[tuple[int, float]]) -> list[tuple[int, float]
     return better
 
 
+_WHOLE: Figure = {"cliponaxis": False}
+"""The first trial lies on the axis: its point is drawn whole."""
+
+
 def best_so_far(
     history: Sequence[tuple[int, float]],
     last_trial: int,
@@ -68,6 +72,7 @@ def best_so_far(
             "x": [number for number, _ in shown],
             "y": [us for _, us in shown],
             "marker": {"color": "--chart-trial", "size": 6, "opacity": 0.75},
+            **_WHOLE,
             "hovertemplate": "trial %{x}<br>%{y:.4~g} µs<extra></extra>",
         },
         {
@@ -90,6 +95,7 @@ def best_so_far(
                 "x": [winner],
                 "y": [found[winner]],
                 "marker": {"color": "--chart-best", "size": 13, "symbol": "star"},
+                **_WHOLE,
                 "hovertemplate": "served kernel, trial %{x}<br>%{y:.4~g} µs<extra></extra>",
             }
         )
@@ -134,6 +140,7 @@ def _predicted_points(name: str, points: Sequence[tuple[int, float]], marker: Fi
         "x": [number for number, _ in points],
         "y": [us for _, us in points],
         "marker": {"color": "--chart-trial", **marker},
+        **_WHOLE,
         "hovertemplate": f"{name} %{{x}}<br>predicted: %{{y:.4~g}} µs, not measured<extra></extra>",
     }
 

@@ -9,6 +9,7 @@ import hashlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -128,7 +129,13 @@ def ensure_there(database: Database) -> None:
 
 
 def _scripts() -> ScriptDirectory:
-    return ScriptDirectory.from_config(_config())
+    return _scripts_in(FOLDER)
+
+
+@cache
+def _scripts_in(folder: Path) -> ScriptDirectory:
+    """Read once: they change with the version, and reading them takes longer than asking the database."""
+    return ScriptDirectory(str(folder))
 
 
 def _config(connection: Connection | None = None) -> Config:

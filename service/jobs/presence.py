@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -44,6 +45,22 @@ class WorkerRefused(Exception):
         )
 
 
+class FolderRefused(Exception):
+    """The data folder cannot be used, as the system says in `reason`."""
+
+    def __init__(self, folder: Path, reason: str) -> None:
+        super().__init__(folder, reason)
+        self.folder = folder
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"data folder {self.folder}: cannot be written to ({self.reason}). Name another one: --data-dir."
+
+
+_MACHINE_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What no other folder of the same disk mends."""
+
+
 class WorkerLock:
     """Held by the living worker of an id in a data folder. The system lets go of it however the process ends."""
 
@@ -53,10 +70,9 @@ class WorkerLock:
         self._file: IO[str] | None = None
 
     def __enter__(self) -> Self:
-        """Raises WorkerRefused, and OSError where the folder cannot be written to."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        """Raises WorkerRefused, FolderRefused where the folder cannot be written to, and OSError of a full disk."""
         with ExitStack() as undo:
-            file = undo.enter_context(self._path.open("a+", encoding="utf-8"))
+            file = undo.enter_context(self._open())
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -68,6 +84,15 @@ class WorkerLock:
             undo.pop_all()
             self._file = file
         return self
+
+    def _open(self) -> IO[str]:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            return self._path.open("a+", encoding="utf-8")
+        except OSError as error:
+            if error.errno in _MACHINE_FAILED:
+                raise
+            raise FolderRefused(self._path.parent, error.strerror or str(error)) from None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         if self._file is not None:

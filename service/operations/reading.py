@@ -10,6 +10,7 @@ from compiler.errors import InvalidFusion
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash, fingerprint
 from fusetune.wire.fusion import Fusion
+from fusetune.wire.infer import MAX_OPS
 from fusetune.wire.problems import InvalidDocument, Problem
 from service.operations.errors import OverLimit
 
@@ -30,7 +31,7 @@ def identify(fusion: Fusion, binding: Binding, max_ops: int) -> Identity:
     if len(fusion.ops) > max_ops:
         raise OverLimit(
             f"fusion.ops: found {len(fusion.ops)} operators, at most {max_ops} are taken here.",
-            "Split the fusion, or ask the operator to raise FUSETUNE_MAX_OPS.",
+            "Split the fusion." if max_ops >= MAX_OPS else "Split it, or have the service's FUSETUNE_MAX_OPS raised.",
         )
     with placed():
         return Identity(fingerprint(fusion), binding_hash(fusion, binding))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from fusetune.wire.service import AuditEntries
 from service.operations import audit
-from service.routes.dependencies import EVERYWHERE, PAGE_LIMIT, Ctx, Limit, as_json
-from service.routes.strict import StrictRoute
+from service.routes.dependencies import PAGE_LIMIT, Ctx, Limit, as_json
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("audit", "/v1/audit")
 
 Word = Annotated[str | None, Query(min_length=1, max_length=120)]
 

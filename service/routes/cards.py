@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from fusetune.wire.service import Cards
 from service.operations import cards
-from service.routes.dependencies import EVERYWHERE, Ctx, as_json
-from service.routes.strict import StrictRoute
+from service.routes.dependencies import Ctx, as_json
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/cards", tags=["cards"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("cards", "/v1/cards")
 
 
 @router.get("", response_model=Cards)

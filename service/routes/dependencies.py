@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.again import IDEMPOTENCY_KEY
+from fusetune.wire.patterns import HASH, IDEMPOTENCY_KEY
 from service.operations.context import Context
 from service.operations.paging import DEFAULT_LIMIT, MAX_LIMIT
 from service.problems import (
@@ -57,7 +57,7 @@ BodyHash = Annotated[bytes | None, Depends(_body_sha256)]
 
 After = Annotated[str | None, Query(max_length=200, description="The `next` of the page before.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Rows of the page.")]
-HashFilter = Annotated[str | None, Query(pattern=r"^[0-9a-f]{64}$")]
+HashFilter = Annotated[str | None, Query(pattern=HASH)]
 CardFilter = Annotated[str | None, Query(min_length=1, max_length=120, description="A card's id or name.")]
 IdempotencyKey = Annotated[
     str | None,

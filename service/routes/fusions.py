@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from fusetune.wire.service import DeletedFusionView, Fusions, FusionView
 from service.operations import fusions
 from service.problems import IN_USE, NOT_FOUND, problems
-from service.routes.dependencies import EVERYWHERE, PAGE_LIMIT, Actor, After, Ctx, Limit, as_json
-from service.routes.strict import StrictRoute
+from service.routes.dependencies import PAGE_LIMIT, Actor, After, Ctx, Limit, as_json
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/fusions", tags=["fusions"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("fusions", "/v1/fusions")
 
 
 @router.get("", response_model=Fusions)

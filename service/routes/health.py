@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -14,9 +13,9 @@ from service.metrics import CONTENT_TYPE, Metrics
 from service.operations import health
 from service.problems import INTERNAL, INVALID_REQUEST, problems
 from service.routes.dependencies import EVERYWHERE, Ctx, as_json
-from service.routes.strict import StrictRoute
+from service.routes.strict import strict_router
 
-router = APIRouter(tags=["health"], route_class=StrictRoute)
+router = strict_router("health", responses={})
 
 
 @router.get("/healthz", response_model=Health, responses=problems(INVALID_REQUEST, INTERNAL))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import Header
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -26,7 +26,6 @@ from service.problems import (
     problems,
 )
 from service.routes.dependencies import (
-    EVERYWHERE,
     PAGE_LIMIT,
     Actor,
     After,
@@ -36,9 +35,9 @@ from service.routes.dependencies import (
     Limit,
     as_json,
 )
-from service.routes.strict import StrictRoute
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/kernels", tags=["kernels"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("kernels", "/v1/kernels")
 
 CACHED = "private, no-cache"
 """An id is a hash of what it names, so what was fetched is never old; but it may have been deleted, so whoever keeps it

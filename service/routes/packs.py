@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from fusetune.signing import process_trust
 from fusetune.wire.pack import PackFile
+from fusetune.wire.patterns import HASH
 from fusetune.wire.service import PackTaken
 from service.operations import packs
 from service.operations.cards import stored_ids
@@ -26,14 +27,14 @@ from service.problems import (
     UNUSABLE_PACK,
     problems,
 )  # fmt: skip
-from service.routes.dependencies import EVERYWHERE, Actor, CardFilter, Ctx, as_json
-from service.routes.strict import StrictRoute
+from service.routes.dependencies import Actor, CardFilter, Ctx, as_json
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/pack", tags=["packs"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("packs", "/v1/pack")
 
 MEDIA_TYPE = "application/zip"
 
-Fingerprint = Annotated[str, Query(pattern=r"^[0-9a-f]{64}$")]
+Fingerprint = Annotated[str, Query(pattern=HASH)]
 Fingerprints = Annotated[list[Fingerprint], Query(description="Repeat it for several.")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from fusetune.wire.verdicts import ArchName, ScheduleCases, ScheduleVerdicts
@@ -17,10 +17,10 @@ from service.problems import (
     UNSUPPORTED_MEDIA_TYPE,
     problems,
 )
-from service.routes.dependencies import EVERYWHERE, Ctx
-from service.routes.strict import StrictRoute
+from service.routes.dependencies import Ctx
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("schedules", "/v1/schedules")
 
 Arch = Annotated[
     ArchName | None, Query(description="Compile target; by default, for each schedule the least that will do.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from fusetune.wire.service import SpaceRequest, SpaceView
@@ -17,10 +16,10 @@ from service.problems import (
     UNSUPPORTED_MEDIA_TYPE,
     problems,
 )
-from service.routes.dependencies import EVERYWHERE, Ctx, as_json
-from service.routes.strict import StrictRoute
+from service.routes.dependencies import Ctx, as_json
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/spaces", tags=["spaces"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("spaces", "/v1/spaces")
 
 
 @router.post(

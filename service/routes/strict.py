@@ -6,10 +6,11 @@ wire; and it would pass over query parameters that no route knows, which hides s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from email.message import Message
 from typing import Any
 
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +21,7 @@ from fusetune.wire.advice import nearest
 from fusetune.wire.parse import decode, read
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from service.problems import WrongMediaType
+from service.routes.dependencies import EVERYWHERE
 
 _ROOT = "body"
 _INLINE_BYTES = 32 * 1024
@@ -47,6 +49,18 @@ class StrictRoute(APIRoute):
         return strict
 
 
+def strict_router(tag: str, prefix: str = "", responses: Mapping[int | str, dict[str, Any]] = EVERYWHERE) -> APIRouter:
+    """A router of strict routes. Its operations are called as the functions that answer them; a test sees that no two
+    are called the same."""
+    return APIRouter(
+        prefix=prefix,
+        tags=[tag],
+        route_class=StrictRoute,
+        responses=dict(responses),
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
 class _Parsed(Request):
     """A request whose JSON is the checked model: FastAPI validates it again, which for an instance does nothing."""
 
@@ -67,7 +81,9 @@ async def _body(request: Request, model: type[BaseModel]) -> BaseModel:
     """The body as a model. Raises WrongMediaType, BodyTooLarge, NotJson and InvalidDocument."""
     found = request.headers.get("content-type", "")
     if not _is_json(found):
-        raise WrongMediaType(found)
+        raise WrongMediaType(found[:80] or "no content type", "Send Content-Type: application/json.")
+    if (packed := request.headers.get("content-encoding", "")).lower() not in ("", "identity"):
+        raise WrongMediaType(f"Content-Encoding: {packed[:80]}", "Send it uncompressed, without Content-Encoding.")
     content = await request.body()
     if len(content) > _INLINE_BYTES:
         return await run_in_threadpool(_parse, content, model)

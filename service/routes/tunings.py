@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -41,7 +41,6 @@ from service.problems import (
     problems,
 )
 from service.routes.dependencies import (
-    EVERYWHERE,
     PAGE_LIMIT,
     Actor,
     After,
@@ -53,9 +52,9 @@ from service.routes.dependencies import (
     Limit,
     as_json,
 )
-from service.routes.strict import StrictRoute
+from service.routes.strict import strict_router
 
-router = APIRouter(prefix="/v1/tunings", tags=["tunings"], route_class=StrictRoute, responses=EVERYWHERE)
+router = strict_router("tunings", "/v1/tunings")
 
 _STOP_CHECK_S = 0.25
 """How soon an open stream notices that the server stops."""

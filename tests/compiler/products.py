@@ -69,9 +69,9 @@ class Groups:
     `blocks`: that stay, 0 for one a tile. `strip`: rows of tiles that are taken together. `cluster`: of so many blocks
     along the rows, of which one copy brings the columns' operand where it is `multicast`. `step`: columns that are
     stored at a time by the copy engine, 0 for stores by threads. `in_flight`, `registers`: as the steps have them.
-    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks of which the last adds them up. `dealt`:
-    blocks that have equal shares of all steps of all tiles, 0 for none. `outer`: steps of a loop around that of the
-    stages.
+    `is_mma`: or every axis by itself. `parts`: of the sum, of so many blocks, on `parts_on`, of which one adds them up,
+    or each its slice of the columns (`slices`). `dealt`: blocks that have equal shares of all steps of all tiles, 0 for
+    none. `outer`: steps of a loop around that of the stages.
     """
 
     rows: int = 128
@@ -89,6 +89,8 @@ class Groups:
     registers: tuple[int, int] | None = None
     is_mma: bool = True
     parts: int = 1
+    parts_on: P = P.BIDY
+    slices: bool = False
     dealt: int = 0
     outer: int = 1
 
@@ -165,7 +167,7 @@ class _ByGroups:
         if how.parts > 1:
             at = len(self.grid)
             b.do(st.Split(tv, at, how.parts, False))
-            self.brought.append(P.BIDY)
+            self.brought.append(how.parts_on)
         if how.outer > 1:
             b.do(st.Split(tv, len(self.brought), how.outer, False))
             self.brought.append(P.SERIAL)
@@ -175,7 +177,7 @@ class _ByGroups:
         it, there with the steps first."""
         b, how, tv, at, own = self.b, self.how, self.tv, len(self.grid), len(self.brought)
         group = P.UNROLL if how.turns or how.groups == 1 else P.TIDY
-        b.split(tv, own + 2, how.step or how.columns)
+        b.split(tv, own + 2, how.columns // how.parts if how.slices else how.step or how.columns)
         b.do(st.Propagate(tv, tuple(held)))
         if how.step:
             self.staged(at)
@@ -190,11 +192,16 @@ class _ByGroups:
         b.do(st.Propagate(tv, tuple(held)))
         for name in held:
             b.reorder(name, [*range(at), at + 2, at, at + 1, at + 3, at + 4, at + 5])
-            b.parallelize(name, [*self.grid, P.UNROLL, group, P.TIDX, *[P.UNROLL] * 3])
+            b.parallelize(name, [*self.grid, self.step, group, P.TIDX, *[P.UNROLL] * 3])
         if not how.step:
             narrow = [name for name in held if b.sf.producer(name).kind is OpKind.CAST][-1:]  # type: ignore[union-attr]  # held are made
             for name in dict.fromkeys((*narrow, self.out)):
                 b.do(st.Parallelize(name, at + 5, P.VECTORIZE))
+
+    @property
+    def step(self) -> P:
+        """What the steps of a tile's columns are on."""
+        return P.CLUSTER if self.how.slices else P.UNROLL
 
     def staged(self, at: int) -> None:
         """The tile that the copy engine stores, of lines of 128 bytes, and its boxes."""
@@ -214,7 +221,7 @@ class _ByGroups:
         b.split(out, at + 2, LINE // nbytes)
         b.split(out, at, 64)
         b.reorder(out, [*range(at), at + 2, at, at + 3, at + 1, at + 4])
-        b.parallelize(out, [*self.grid, P.UNROLL, P.UNROLL, P.UNROLL, P.BULK, P.BULK])
+        b.parallelize(out, [*self.grid, self.step, P.UNROLL, P.UNROLL, P.BULK, P.BULK])
 
     def inline(self, held: Sequence[str]) -> None:
         b, at = self.b, len(self.grid)

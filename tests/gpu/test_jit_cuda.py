@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 import fusetune
+from benchmarks.models.calls import FUNCTIONS, bare_launch
 from fusetune.client import Client
-from fusetune.launch.driver import driver
-from fusetune.launch.launcher import Launcher
 from fusetune.running.source import ServiceSource
 from fusetune.store import Store
 from tests.sdk.jitting.random_functions import random_function
@@ -21,7 +19,7 @@ from tests.sdk.jitting.sources import same
 from tests.service.running import running_service
 
 pytestmark = pytest.mark.gpu
-FUNCTIONS = 100
+RANDOM = 100
 ROUNDS = 7
 
 
@@ -39,9 +37,9 @@ def bias_gelu(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def test_random_functions_are_eagers(source: ServiceSource) -> None:
     """All are asked for before any is waited for; those without a kernel are named."""
     begun, made = time.monotonic(), []
-    for seed in range(FUNCTIONS):
+    for seed in range(RANDOM):
         function, args = random_function(seed, "cuda")
-        jitted = fusetune.jit(function, source=source, effort="none", budget_s=20)
+        jitted = fusetune.jit(function, source=source, effort="none", budget_s=20, take="always")
         same(jitted(*args), function(*args), 4.0)
         made.append((seed, jitted, function, args))
     assert source.wait(540)
@@ -54,15 +52,13 @@ def test_random_functions_are_eagers(source: ServiceSource) -> None:
         (key,) = jitted.keys()
         if key["runs"] == "eager":
             without.append(f"{seed}: {key['why']}")
-    print(
-        f"\n{FUNCTIONS - len(without)} of {FUNCTIONS} run kernels, {time.monotonic() - begun:.0f} s", *without, sep="\n"
-    )
+    print(f"\n{RANDOM - len(without)} of {RANDOM} run kernels, {time.monotonic() - begun:.0f} s", *without, sep="\n")
     assert not wrong, "\n".join(wrong)
-    assert len(without) <= FUNCTIONS // 10
+    assert len(without) <= RANDOM // 10
 
 
 def test_gradients_are_eagers(source: ServiceSource) -> None:
-    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20, grad=True)
+    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20, take="always", grad=True)
     results = []
     for function in (jitted, bias_gelu):
         torch.manual_seed(1)
@@ -75,7 +71,7 @@ def test_gradients_are_eagers(source: ServiceSource) -> None:
 
 
 def test_a_graph_captures_the_kernel_and_replays_it(source: ServiceSource) -> None:
-    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20)
+    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20, take="always")
     x, b = torch.randn(512, 1024, device="cuda").bfloat16(), torch.randn(1024, device="cuda")
     jitted(x, b)
     graph = torch.cuda.CUDAGraph()
@@ -86,25 +82,9 @@ def test_a_graph_captures_the_kernel_and_replays_it(source: ServiceSource) -> No
     same(y, bias_gelu(x, b), 4.0)
 
 
-def bare_launch(kernel: Any, x: torch.Tensor, b: torch.Tensor) -> Callable[..., None]:
-    """The driver's call alone, into an output that stays: what a program in Python cannot do without."""
-    launcher = Launcher(kernel.artifact, 0)
-    (made,) = kernel.artifact.outputs
-    out = torch.empty(made.shape, dtype=x.dtype, device="cuda")
-    (params,) = launcher._prepare((x.data_ptr(), b.data_ptr(), out.data_ptr()), ())
-    (call,) = launcher._calls
-    assert call is not None
-    launch, stream = driver().cuLaunchKernel, torch.cuda.current_stream().cuda_stream
-
-    def run(*_: torch.Tensor) -> None:
-        launch(*call, stream, params.address, 0)
-
-    run.kept = out, params, launcher  # type: ignore[attr-defined]  # as long as it runs
-    return run
-
-
-def test_what_a_call_costs_over_a_bare_launch(source: ServiceSource) -> None:
-    jitted = fusetune.jit(bias_gelu, source=source, mode="block", effort="none", budget_s=20)
+@pytest.mark.parametrize("reads", FUNCTIONS)
+def test_what_a_call_costs_over_a_bare_launch(reads: str, source: ServiceSource) -> None:
+    jitted = fusetune.jit(FUNCTIONS[reads], source=source, mode="block", effort="none", budget_s=20, take="always")
     x, b = torch.randn(8, 1024, device="cuda").bfloat16(), torch.randn(1024, device="cuda")
     kernel = jitted.tune((x, b))
     bare = bare_launch(kernel, x, b)

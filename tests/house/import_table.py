@@ -235,7 +235,7 @@ TABLE: dict[str, Row] = {
         ),
         others=(*PYDANTIC, "typer"),
     ),
-    "service.cli.given": Row(ours=("service.settings", "compiler.faults"), others=PYDANTIC),
+    "service.cli.given": Row(ours=("service.settings", "compiler.faults", "fusetune.wire"), others=PYDANTIC),
     "service.cli.options": Row(others=("typer",)),
     "service.cli.serve": Row(
         ours=(

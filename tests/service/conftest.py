@@ -18,6 +18,7 @@ from sqlalchemy import URL, make_url
 
 from service.db.engine import Database
 from service.db.migrate import ensure_ready
+from tests import scratch
 from tests.service.databases import created
 from tests.service.running import STOP_S
 
@@ -33,7 +34,10 @@ def postgres() -> Iterator[URL]:
         yield make_url(given).set(drivername="postgresql+psycopg")
         return
     # A socket's path has at most 107 characters, so not pytest's folder.
-    with tempfile.TemporaryDirectory(prefix="ftpg", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+    with (
+        tempfile.TemporaryDirectory(prefix="ftpg", dir=scratch.folder()) as folder,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         runtime = Path(folder, "run")
         runtime.mkdir(mode=0o700)
         (runtime / "python_PostgresServer").mkdir()  # without it the lock lies in /tmp, whoever made it there first

@@ -39,7 +39,10 @@ def created(server: URL, template: str = "template0") -> Iterator[str]:
     name = f"fusetune_{uuid.uuid4().hex}"
     admin = create_engine(server, isolation_level="AUTOCOMMIT")
     with admin.connect() as connection:
-        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template}")
+        # Files copied as files: from 15 on the server would log each of their pages, which takes twice as long.
+        version = connection.dialect.server_version_info or (0,)
+        how = "STRATEGY FILE_COPY" if version >= (15,) else ""
+        connection.exec_driver_sql(f"CREATE DATABASE {name} TEMPLATE {template} {how}")
         try:
             yield server.set(database=name).render_as_string(hide_password=False)
         finally:

@@ -10,6 +10,7 @@ the cluster; all threads get the result, by the same tree whenever the kernel ru
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 from compiler.analysis.loops.loop_nest import LoopNest
@@ -127,9 +128,9 @@ def folded_dims(t: TensorView) -> tuple[ParallelType, ...]:
     )
 
 
-def infer_folds(sf: ScheduledFusion, nest: LoopNest) -> dict[str, Fold]:
-    """By name: the reductions in which threads or blocks fold together."""
-    found = ((op, sf.tensor(op.output)) for op in sf.ops if op.kind in REDUCTIONS)
+def infer_folds(sf: ScheduledFusion, nest: LoopNest, apart: Container[str] = ()) -> dict[str, Fold]:
+    """By name: the reductions in which threads or blocks fold together. `apart`: sums that blocks make otherwise."""
+    found = ((op, sf.tensor(op.output)) for op in sf.ops if op.kind in REDUCTIONS and op.output not in apart)
     online = online_folds(sf)
     return {t.name: _fold(sf, nest, op, t, online.get(t.name)) for op, t in found if folded_dims(t)}
 

@@ -198,10 +198,7 @@ def infer_grid_folds(sf: ScheduledFusion, nest: LoopNest, deal: DealtTurns | Non
 
 
 def _grid_fold(nest: LoopNest, t: TensorView, deal: DealtTurns | None) -> GridFold:
-    thread, threads = Expr(), 1
-    for name, extent in zip(("tx", "ty", "tz"), nest.block(), strict=True):
-        thread, threads = thread + var(Var(name, extent)) * threads, threads * extent
-    threads, elems = prod(nest.block()), layout_of(t).elems
+    thread, threads, elems = nest.thread(), prod(nest.block()), layout_of(t).elems
     if deal is not None:
         rank = var(Var(CLUSTER_VAR, nest.cluster))
         return DealtFold(t.name, t.dtype, deal, rank, nest.cluster, thread, threads, elems)

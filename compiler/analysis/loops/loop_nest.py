@@ -135,6 +135,13 @@ class LoopNest:
         x, y, z = (self.dims.get(p, 1) for p in (ParallelType.TIDX, ParallelType.TIDY, ParallelType.TIDZ))
         return x, y, z
 
+    def thread(self) -> Expr:
+        """The number of a thread in its block."""
+        number, threads = Expr(), 1
+        for name, extent in zip(("tx", "ty", "tz"), self.block(), strict=True):
+            number, threads = number + var(Var(name, extent)) * threads, threads * extent
+        return number
+
 
 @remembered(1 << 12)
 def _loop_variable(number: int, extent: int) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from compiler.analysis.loops.cluster_sum import ClusterSum
 from compiler.analysis.loops.fold import Fold
 from compiler.analysis.loops.scan import BlockScan
 from compiler.analysis.memory.allocation import layout_of
@@ -67,10 +68,11 @@ def plan_shared_memory(
     scans: Sequence[BlockScan] = (),
     turns: int = 0,
     accumulators: int = 0,
+    cluster_sums: Sequence[ClusterSum] = (),
 ) -> SharedMemoryPlan:
     """Places every shared tensor, most aligned first, then one barrier for each stage of each bulk-loaded tensor and
     each of the groups of threads that take `turns` with them, those of `accumulators`,
-    then the partials of folds, the sums of scans, what each
+    then the partials of folds and of sums over a cluster, the sums of scans, what each
     of the `threads` of a block has parked, and the address of its tensor memory."""
     shared = [t for t in sf.tensors if t.memory is MemoryType.SHARED]
     shared.sort(key=lambda t: -repeat_bytes(swizzle_span(t.name)))
@@ -88,7 +90,7 @@ def plan_shared_memory(
         if producer is not None and producer.via.is_bulk:
             barriers += stages * (2 if t.circular is not None and barriers_of(t.circular) > stages else 1)
     barriers += turns + accumulators + sum(op.via.by_tensor_cores for op in sf.ops)
-    barriers += sum(fold.stages for fold in folds if fold.cluster > 1)
+    barriers += sum(fold.stages for fold in folds if fold.cluster > 1) + len(cluster_sums)
     barrier_offset = -(-at // BARRIER_BYTES) * BARRIER_BYTES
     total = barrier_offset + barriers * BARRIER_BYTES
     partials: list[tuple[str, int, int]] = []
@@ -98,6 +100,10 @@ def plan_shared_memory(
         if fold.slot_bytes or fold.cluster_bytes:
             total = blocks + fold.cluster_bytes
         partials.append((fold.tensor, warps, blocks))
+    for one in cluster_sums:
+        at = -(-total // MAX_WORD_BYTES) * MAX_WORD_BYTES
+        partials.append((one.tensor, at, at))
+        total = at + one.sent_bytes
     sums: list[tuple[str, int]] = []
     for scan in (scan for scan in scans if scan.shared_bytes):
         at = -(-total // MAX_WORD_BYTES) * MAX_WORD_BYTES

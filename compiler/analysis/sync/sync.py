@@ -15,7 +15,7 @@ from compiler.analysis.loops.axes import aligned_positions
 from compiler.ir.domain import ScheduledFusion, kept, logical_correspondence
 from compiler.ir.form import DomainShape, Form, Reading, form_of, shape_of
 from compiler.ir.iter_domain import IterDomain, MemoryType, ParallelType
-from compiler.ir.ops import OpKind
+from compiler.ir.ops import CONTRACTIONS, OpKind
 from compiler.ir.remembered import remembered
 from compiler.ir.tensor import TensorOp, TensorView
 from compiler.schedule.inline import compute_position
@@ -104,8 +104,10 @@ def _typed(t: TensorView, expanded: frozenset[IterDomain]) -> Types:
 
 
 def _held_in_one_place(sf: ScheduledFusion, expanded: frozenset[IterDomain]) -> dict[str, Types]:
-    """By tensor: dimensions on which only one thread or block holds what the tensor is computed from."""
+    """By tensor: dimensions on which only one thread or block holds what the tensor is computed from. The product that
+    blocks of a cluster sum is in all of them, or each block's slice in its own (`loops.cluster_sum`)."""
     held: dict[str, Types] = {name: frozenset() for name in sf.inputs}
+    products = {op.output for op in sf.ops if op.kind in CONTRACTIONS}
     for op in sf.ops:
         out = sf.tensor(op.output)
         types: set[ParallelType] = set()
@@ -118,7 +120,8 @@ def _held_in_one_place(sf: ScheduledFusion, expanded: frozenset[IterDomain]) -> 
                 left -= {p for p in out.types if p.is_thread or t.memory is MemoryType.GLOBAL}
             types |= left
             if name not in sf.inputs:
-                types |= {p for a, p in axes if a.is_reduction and (p.is_thread or p.is_block)}
+                folded = {p for a, p in axes if a.is_reduction and (p.is_thread or p.is_block)}
+                types |= folded - ({ParallelType.CLUSTER} if name in products else set())
         held[op.output] = frozenset(types)
     return held
 

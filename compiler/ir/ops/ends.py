@@ -104,6 +104,8 @@ def quotients(f: Callable[..., Array], operands: Sequence[Pair], xp: Any) -> Pai
     if _are_known(operands):
         return _once(x[0] / y[0])
     if _is_positive(y, xp):
+        if bool(xp.amin(x[0]) >= 0):  # then the upper ends are no less
+            return x[0] / y[1], x[1] / y[0]
         return x[0] / xp.where(x[0] >= 0, *y[::-1]), x[1] / xp.where(x[1] >= 0, *y)
     low, high = _hull([a / b for a, b in product(_distinct(x), _distinct(y))], xp)
     pole = (y[0] <= 0) & (y[1] >= 0) & (y[0] != y[1])
@@ -236,9 +238,10 @@ def _distinct(x: Pair) -> tuple[Array, ...]:
 
 
 def _is_positive(x: Pair, xp: Any) -> bool:
-    """Whether all between the ends is finite and above zero, everywhere."""
+    """Whether all between the ends is finite and above zero wherever it is a number, so that one end of what it is
+    beside decides. What is made of a NaN is NaN at every corner."""
     low, high = map(_unrepeated, x)
-    return bool((low > 0).all()) and bool(xp.isfinite(high).all())
+    return bool((((low > 0) & xp.isfinite(high)) | (xp.isnan(low) & xp.isnan(high))).all())
 
 
 def _unrepeated(x: Array) -> Array:

@@ -173,6 +173,14 @@ def parked_tensors_are_in_registers(site: Site, step: steps.Park) -> Iterator[Re
         )
 
 
+@step_rule(steps.Deal)
+def turns_are_dealt_to_blocks(site: Site, step: steps.Deal) -> Iterator[Refusal]:
+    """Somebody has the turns: what is dealt to no block would be taken for what is not dealt."""
+    if step.blocks < 1:
+        fix = "Deal to a block or more, or leave the step out."
+        yield Refusal(site.name, step.blocks, "1 block or more", fix, f"{site.name} dealt to {step.blocks} blocks")
+
+
 @step_rule(steps.CapRegisters)
 def register_caps_are_multiples_of_8(site: Site, step: steps.CapRegisters) -> Iterator[Refusal]:
     """Registers are allocated to a warp in units of 256, 8 a thread (cuda_occupancy.h); a thread has at most 255."""

@@ -45,10 +45,14 @@ def tune(chosen: argparse.Namespace) -> int:
     """Have a fusion's kernel found by the service, and say what it is."""
     fusion, binding = _asked(chosen)
     with Client(chosen.url) as client:
-        kernel = client.tune(
-            fusion, binding=binding, budget_s=chosen.budget_s, trials=chosen.trials, card=chosen.card,
-            accept=accept_of(chosen.emulated), name=chosen.name, progress=True,
-        )  # fmt: skip
+        try:
+            kernel = client.tune(
+                fusion, binding=binding, budget_s=chosen.budget_s, trials=chosen.trials, card=chosen.card,
+                accept=accept_of(chosen.emulated), name=chosen.name, progress=True,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            print("What the service has begun goes on: the same command joins it.", file=sys.stderr)
+            raise
     return _shown(kernel, chosen.out)
 
 
@@ -79,8 +83,12 @@ def list_(chosen: argparse.Namespace) -> int:
                 best = "" if one.best is None else f"  {one.best.median_us:.1f} us"
                 print(f"{one.id[:12]}  {one.name or one.fingerprint[:12]}  {one.card.name}  {one.state}{best}")
         return 0
-    for view in Store().kernels():
+    store = Store()
+    found = list(store.kernels())
+    for view in found:
         print(_row(view))
+    if not found:
+        print(f"The store in {store.root} has no kernel: fusetune tune has one found.", file=sys.stderr)
     return 0
 
 

@@ -29,9 +29,12 @@ def read_fusion_of(text: str, inputs: Sequence[str]) -> tuple[Fusion, Any]:
     """
     if text != "-" and ":" in text and not Path(text).exists():
         return _lowered(text, inputs)
+    if inputs and text != "-" and not Path(text).exists():
+        fix = "Write it like package.module:function, or name a file and leave --input out."
+        raise refused("FUSION", text, "a function of a module, as there is an --input", fix)
     if inputs:
         raise refused("--input", inputs[0], "none: the file says what its inputs are", "Leave it out.")
-    document = sys.stdin.read() if text == "-" else Path(text).read_text(encoding="utf-8")
+    document = sys.stdin.buffer.read() if text == "-" else Path(text).read_bytes()
     return Fusion.from_json(document), None
 
 
@@ -53,7 +56,7 @@ def _lowered(text: str, inputs: Sequence[str]) -> tuple[Fusion, Any]:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError) as error:
         fix = "Write it like package.module:function, from a folder where Python finds it."
         raise refused("FUSION", text, f"a function of a module ({error})", fix) from None
     finally:
@@ -75,7 +78,12 @@ def _tensor(word: str) -> Any:
     numbers = sizes.removesuffix("]").split(",") if sizes.removesuffix("]") else []
     if dtype not in names or not sizes.endswith("]") or not all(n.strip().isdecimal() for n in numbers):
         raise refused("--input", word, "an element type and sizes", "Write it like --input bf16[8192,4096].")
-    return torch.zeros([int(n) for n in numbers], dtype=getattr(torch, names[dtype]))
+    try:
+        return torch.zeros([int(n) for n in numbers], dtype=getattr(torch, names[dtype]))
+    except RuntimeError:  # beyond 64 bits, or no room: torch says both so
+        raise refused(
+            "--input", word, "a tensor that finds room in this machine's memory", "Name smaller sizes."
+        ) from None
 
 
 def accept_of(emulated: bool) -> dict[str, list[str]] | None:

@@ -62,8 +62,13 @@ def _taking(captured: Captured, converted: Converted, is_flat: bool) -> Callable
         given = captured.tensors(args, kwargs)
         return [given[n] for n in of_captured]
 
-    if not is_flat or any(n >= count for n in of_captured) or closed:
+    if not is_flat or any(n >= count + len(closed) for n in of_captured):
         return in_general
+    if any(n >= count for n in of_captured):
+        taken = [(0, closed[n - count]) if n >= count else (captured.arguments[n], None) for n in of_captured]
+        return lambda args, kwargs: (
+            in_general(args, kwargs) if kwargs else [args[n] if held is None else held for n, held in taken]
+        )
     places = tuple(captured.arguments[n] for n in of_captured)
     if places == tuple(range(len(places))):
         every = len(places)

@@ -16,11 +16,13 @@ from fusetune.errors import CannotConvert, FusetuneError, FusetuneWarning, Inval
 from fusetune.fusion import Fusion
 from fusetune.graph.effects import KEEPS
 from fusetune.jitting.call_key import NoKey, call_key
+from fusetune.jitting.clocks import Clock, EventClock
 from fusetune.jitting.gradient import gradient_of
 from fusetune.jitting.last_call import LastCall
 from fusetune.jitting.outside import Outside
 from fusetune.jitting.specialized import Specialized
 from fusetune.jitting.switches import SWAPPING, is_asserted
+from fusetune.jitting.trial import KernelTrial
 from fusetune.query import AcceptLike
 from fusetune.running.process import default_source
 from fusetune.running.source import KernelSource, Search, ServiceSource, search_of
@@ -32,12 +34,15 @@ Mode = Literal["background", "block", "cached"]
 MAX_KEYS = 256
 """Kinds of call that one function is traced for; beyond them eager runs, with a warning: something in the key changes
 with every call, most often a number that should be a tensor."""
+_LIKE_EVERY = 32
+"""Calls of a kind after which what tells calls like its last one may be made again: it takes as long as three keys."""
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "mode": ("background", "block", "cached"),
     "effort": ("none", "quick", "full"),
     "fallback": ("eager", "raise"),
     "swap": ("call", "sync_point"),
+    "take": ("faster", "always"),
 }
 
 
@@ -50,7 +55,8 @@ def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     one saves what would cost much to make again; without it a call that needs gradients runs in eager. `dynamic`:
     sizes stay open in the fusion; `buckets` then says at which sizes a search is worth it: "exact", "pow2" or a list,
     of which the next larger is tuned, and a call's own size gets that search's best schedule, built anew. `fallback`:
-    "raise" makes a miss an error. `swap`: "sync_point" takes new kernels there alone. `name` is for people, `source`
+    "raise" makes a miss an error. `swap`: "sync_point" takes new kernels there alone. `take`: "faster" has a kernel
+    timed beside eager, once, in a call, before it runs. `name` is for people, `source`
     another than the default.
 
     Raises InvalidRequest for an option that cannot be.
@@ -80,16 +86,20 @@ class JitFunction:
         buckets: Sequence[int] | str = "exact",
         fallback: str = "eager",
         swap: str = "call",
+        take: str = "faster",
         name: str | None = None,
         source: KernelSource | None = None,
     ) -> None:
-        _check({"mode": mode, "effort": effort, "fallback": fallback, "swap": swap})
+        _check({"mode": mode, "effort": effort, "fallback": fallback, "swap": swap, "take": take})
         _check_values(function, buckets, budget_s)
         functools.update_wrapper(self, function)
         self.__wrapped__ = function
         self.name: str = name or str(getattr(function, "__name__", type(function).__name__))
         self.mode, self.grad, self.dynamic, self.buckets = mode, grad, dynamic, buckets
         self.fallback, self.swap = fallback, swap
+        # A kernel that somebody named (a lock, an operator of torch), or beside which nothing may run, is not judged.
+        self._is_judged = take == "faster" and mode != "cached" and fallback == "eager"
+        self._clock: Clock | None = None
         self._search: Search = search_of(
             effort, budget_s, accept, None, self.name if self.name.isidentifier() else None
         )
@@ -113,7 +123,7 @@ class JitFunction:
         if torch.compiler.is_compiling():
             return self.__wrapped__(*args, **kwargs)
         last = self._last
-        if last is not None and last[0].is_like(args, kwargs, self._outside.key):
+        if last is not None and last[0].is_like(args, kwargs):
             found = last[1]
             found.calls += 1
             try:
@@ -130,9 +140,10 @@ class JitFunction:
             return self._eager(f"{why} has no key", args, kwargs)
         if kind is None or kind.run is None:
             return self._miss(key, kind, args, kwargs)
-        if kind.last is None:
-            kind.last = LastCall.of(args, kwargs, key[0]) or False
-        self._last = (kind.last, kind) if kind.last else None
+        if kind.calls >= kind.like_at and (kind.last is None or not kind.last.is_like(args, kwargs)):
+            still, kind.like_at = self._outside.still(key[0]), kind.calls + _LIKE_EVERY
+            kind.last = None if still is None else LastCall.of(args, kwargs, still)
+        self._last = None if kind.last is None else (kind.last, kind)
         kind.calls += 1
         return self._run(kind, args, kwargs)
 
@@ -161,7 +172,7 @@ class JitFunction:
         backward's is there too. Raises CannotConvert, NotCached if none comes."""
         self.lower(*args)
         found = self._specialized(tuple(args), {})
-        kernel = self._asked(found, timeout_s)
+        kernel = self._asked(found, timeout_s, tuple(args), {})
         if kernel is None:
             raise NotCached(self.name, found.key_text, self._why(found))
         return kernel
@@ -203,7 +214,8 @@ class JitFunction:
 
     def arrived(self) -> set[str]:
         """Keys whose kernels are there and not yet taken."""
-        return {x.key_text for x in list(self._known.values()) if x.run is None and self._peek(x) is not None}
+        waiting = [x for x in list(self._known.values()) if x.run is None and self._peek(x) is not None]
+        return {x.key_text for x in waiting if self._is_chosen(x)}
 
     def take(self, keys: set[str]) -> int:
         """Take the kernels of these keys; returns how many."""
@@ -216,7 +228,7 @@ class JitFunction:
             function, mode=self.mode, dynamic=self.dynamic, buckets=self.buckets, fallback=self.fallback,
             swap=self.swap, name=f"{self.name}_{which}", source=self._source,
         )  # fmt: skip
-        made._search, made._is_inside = self._search, is_inside
+        made._search, made._is_inside, made._is_judged = self._search, is_inside, self._is_judged and not is_inside
         return made
 
     def _miss(self, key: tuple[Any, ...], found: Specialized | None, args: Any, kwargs: Any) -> Any:
@@ -230,9 +242,11 @@ class JitFunction:
         if found.fusion is None:
             return self._eager(found.why, args, kwargs, found)
         if self.mode == "block":
-            self._asked(found, None)
-        elif self.swap == "call":
-            self._take(found)
+            self._asked(found, None, args, kwargs)
+        elif (kernels := self._peek(found)) is not None:
+            self._try(found, kernels, args, kwargs)
+            if self.swap == "call":
+                self._take(found)
         if found.run is not None:
             return self._run(found, args, kwargs)
         if self.mode == "background":
@@ -284,11 +298,36 @@ class JitFunction:
 
     def _take(self, found: Specialized) -> bool:
         kernels = self._peek(found)
-        if kernels is None:
+        if kernels is None or not self._is_chosen(found):
             return False
         with self._lock:
-            found.use(*kernels)
+            found.run = found.hold(*kernels)
         return True
+
+    def _try(self, found: Specialized, kernels: Sequence[Any], args: Any, kwargs: Any) -> None:
+        """Has kernels that came timed beside eager, once."""
+        with self._lock:
+            found.kernel = found.kernel or kernels[0]
+            clock = self._clock_of(found)
+            if clock is not None and found.trial is None:
+                captured = None if found.halves else found.captured
+                run = found.hold(*kernels)
+                found.trial = KernelTrial(clock, self.__wrapped__, run, captured, args, kwargs)
+
+    def _is_chosen(self, found: Specialized) -> bool:
+        """Whether its kernels run: where they are measured faster than eager, or nothing is measured."""
+        if self._clock_of(found) is None:
+            return True
+        if found.trial is None:
+            return False
+        found.stays_eager = found.trial.is_faster is False
+        return found.trial.is_faster is True
+
+    def _clock_of(self, found: Specialized) -> Clock | None:
+        """What times its kernels; None where they are taken as they are."""
+        if not self._is_judged or is_asserted() or getattr(found.kernel, "origin", None) == "empty":
+            return None
+        return EventClock() if self._clock is None and found.parts[0].card is not None else self._clock
 
     def _request(self, found: Specialized) -> None:
         if found.fusion is None or found.stays_eager:
@@ -311,12 +350,16 @@ class JitFunction:
             part.kernel = next(iter(self._peek(part) or ()), None)
         return part.kernel
 
-    def _asked(self, found: Specialized, timeout_s: float | None) -> Any:
-        """The kernel, waited for; None if none came."""
-        if not self._take(found):
+    def _asked(self, found: Specialized, timeout_s: float | None, args: Any, kwargs: Any) -> Any:
+        """The kernel, waited for, and timed; None if none came."""
+        if self._peek(found) is None:
             self._request(found)
             if not found.stays_eager:
                 self._wait(timeout_s)
+        if (kernels := self._peek(found)) is not None:
+            self._try(found, kernels, args, kwargs)
+            if found.trial is not None:
+                found.trial.wait()
             self._take(found)
         return found.kernel
 
@@ -327,9 +370,10 @@ class JitFunction:
 
     def _why(self, found: Specialized) -> str:
         if found.run is not None:
-            return " and ".join(f"{part.kernel!r}" for part in found.parts)
-        if found.why:
-            return f"eager runs: {found.why}"
+            told = "" if found.trial is None else f"; measured here: {found.trial.why}"
+            return " and ".join(f"{part.kernel!r}" for part in found.parts) + told
+        if found.why or found.trial is not None:
+            return f"eager runs: {found.why or found.trial.why}"  # type: ignore[union-attr]  # one of the two is there
         why_not = getattr(self.source, "why_not", lambda *_: None)
         said = next((said for part in found.parts if (said := why_not(part.fusion, part.binding))), None)
         return f"eager runs: {said}" if said else "eager runs until its kernel has come"

@@ -19,16 +19,17 @@ class LastCall:
     gradients (torch._C._dynamo.guards.TensorGuards); a torch without it gets no such object from `of`, and keys decide.
     """
 
-    __slots__ = ("_check", "_count", "_dtype", "_grad", "_outside", "_precision")
+    __slots__ = ("_check", "_count", "_dtype", "_grad", "_precision", "_still")
 
-    def __init__(self, check: Callable[..., bool], count: int, outside: tuple[Any, ...]) -> None:
-        self._check, self._count, self._outside = check, count, outside
+    def __init__(self, check: Callable[..., bool], count: int, still: Callable[[], bool]) -> None:
+        self._check, self._count, self._still = check, count, still
         self._grad, self._dtype = torch.is_grad_enabled(), torch.get_default_dtype()
         self._precision = precision_of_f32()
 
     @classmethod
-    def of(cls, args: tuple[Any, ...], kwargs: Any, outside: tuple[Any, ...]) -> LastCall | None:
-        """None for a call that keys alone tell from others: with other arguments than aligned tensors, or autocast."""
+    def of(cls, args: tuple[Any, ...], kwargs: Any = None, still: Callable[[], bool] = lambda: True) -> LastCall | None:
+        """None for a call that keys alone tell from others: with other arguments than aligned tensors, or autocast.
+        `still`: whether what the function reads beside them is what it was."""
         if not args or kwargs or _guards is None or _is_autocast():
             return None
         if not all(isinstance(x, torch.Tensor) and not x.is_meta and _is_aligned(x) for x in args):
@@ -36,11 +37,11 @@ class LastCall:
         sizes, strides = [list(x.shape) for x in args], [list(x.stride()) for x in args]
         try:
             guards = _guards(*args, dynamic_dims_sizes=sizes, dynamic_dims_strides=strides)
-            return cls(guards.check, len(args), outside) if guards.check(*args) else None
+            return cls(guards.check, len(args), still) if guards.check(*args) else None
         except (TypeError, RuntimeError):
             return None
 
-    def is_like(self, args: tuple[Any, ...], kwargs: Any, outside: Callable[[], tuple[Any, ...]]) -> bool:
+    def is_like(self, args: tuple[Any, ...], kwargs: Any) -> bool:
         """Whether the key of a call with these arguments is this one's."""
         return (
             not kwargs
@@ -50,7 +51,7 @@ class LastCall:
             and precision_of_f32() is self._precision
             and not _is_autocast()
             and forward_ad._current_level < 0
-            and outside() == self._outside
+            and self._still()
         )
 
     def is_of_like(self, tensors: Sequence[torch.Tensor]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -17,6 +17,7 @@ from fusetune.graph import Captured, Converted, capture
 from fusetune.graph.ambient import on_a_thread
 from fusetune.jitting.calling import Run, run_of
 from fusetune.jitting.last_call import LastCall
+from fusetune.jitting.trial import KernelTrial
 from fusetune.running.source import Search, key_of
 from fusetune.wire.binding import Binding
 
@@ -29,6 +30,8 @@ class Specialized:
     """`run` is None as long as eager runs; `why` says why it always will. `bytes`: what a call reads and writes.
 
     A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels.
+    `last`: what tells calls like its last one; from call `like_at` on another is made where calls are like it no more.
+    `trial`: its kernels beside eager, from when they are there.
     `wrap`: what its run is wrapped in. `is_flat`: no argument holds several, and none is passed by name.
     """
 
@@ -45,7 +48,9 @@ class Specialized:
     run: Run | None = None
     kernel: Any = None
     calls: int = 0
-    last: LastCall | Literal[False] | None = None
+    last: LastCall | None = None
+    like_at: int = 0
+    trial: KernelTrial | None = None
     halves: tuple[Specialized, ...] = ()
     join: Callable[..., Run] | None = None
     wrap: Callable[[Run], Run] = lambda run: run
@@ -119,12 +124,12 @@ class Specialized:
         found.is_flat = not kwargs and all(x is y for x, y in zip_longest(args, pytree.tree_leaves(tuple(args))))
         return found
 
-    def use(self, *kernels: Any) -> None:
-        """Run these, a kernel for each part, from the next call on."""
+    def hold(self, *kernels: Any) -> Run:
+        """Keeps these, a kernel for each part; the call by them, which nobody runs yet."""
         for part, kernel in zip(self.parts, kernels, strict=True):
             part.kernel = kernel
         self.kernel = kernels[0]
-        self.run = self.wrap(self._runner(self.kernel) if self.join is None else self.join(*kernels))
+        return self.wrap(self._runner(self.kernel) if self.join is None else self.join(*kernels))
 
     def searches(self, search: Search, buckets: Sequence[int] | str) -> Iterator[tuple[Binding, Search]]:
         """What to ask for: the binding, or the next larger bucket's and then the binding with that one's schedule."""

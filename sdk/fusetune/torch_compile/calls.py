@@ -10,11 +10,11 @@ import torch
 
 from fusetune.errors import FusetuneError, WrongArguments
 from fusetune.graph import OutputForm
+from fusetune.jitting.clocks import Clock
 from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
 from fusetune.torch import is_capturing
 from fusetune.torch_compile.choosing import KernelChoice
-from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.drawing import start
 from fusetune.torch_compile.lowering import Lowered
 from fusetune.torch_compile.program import Boxed
@@ -134,7 +134,7 @@ class RegionCall:
             return call(tensors)
         made = kernel(*_aligned(kernel, tensors), *scalars)
         call = None if scalars else getattr(kernel, "known", None)
-        if call is not None and (found := LastCall.of(tuple(tensors), None, ())) is not None:
+        if call is not None and (found := LastCall.of(tuple(tensors))) is not None:
             self._last = kernel, found, call
         return made
 

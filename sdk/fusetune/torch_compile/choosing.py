@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from fusetune.fusion import Fusion
+from fusetune.jitting.clocks import Clock, TimedPair
 from fusetune.kernel import Kernel
 from fusetune.running import KernelSource
-from fusetune.torch_compile.clocks import Clock, TimedPair
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash
 

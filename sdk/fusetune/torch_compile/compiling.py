@@ -15,6 +15,7 @@ from fusetune.errors import CannotConvert, FusetuneError, FusetuneWarning
 from fusetune.graph import decompositions
 from fusetune.graph.clean import numbers_as_literals
 from fusetune.graph.lines import line_of
+from fusetune.jitting.clocks import Clock, EventClock, HostClock
 from fusetune.running import KernelSource, default_source
 from fusetune.store import Store
 from fusetune.torch import is_capturing
@@ -22,7 +23,6 @@ from fusetune.torch_compile.agreeing import AgreedFunctions
 from fusetune.torch_compile.around import around
 from fusetune.torch_compile.calls import RegionCall
 from fusetune.torch_compile.choosing import KernelChoice, KernelChoices
-from fusetune.torch_compile.clocks import Clock, EventClock, HostClock
 from fusetune.torch_compile.listing import ListCall, lowered_lists
 from fusetune.torch_compile.lowering import Lowered, Sayable, alike, drawing_eager_of, eager_of, lowered
 from fusetune.torch_compile.options import CompileOptions

@@ -13,10 +13,10 @@ from torch import fx
 from fusetune.errors import CannotConvert, FusetuneError
 from fusetune.fusion import Fusion
 from fusetune.graph import capture, to_fusion
+from fusetune.jitting.clocks import Clock
 from fusetune.jitting.last_call import LastCall
 from fusetune.kernel import Kernel
 from fusetune.torch_compile.calls import Bind, RegionCall
-from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.lowering import Lowered
 from fusetune.torch_compile.program import Boxed, Call, calls_of, program
 from fusetune.torch_compile.regions.columns import ListColumns
@@ -132,7 +132,7 @@ class ListCall(RegionCall):
         made = self._as_before(kernel, given, args)
         if made is None:
             made = kernel(*given, *scalars)
-            self._like = kernel, None if scalars else LastCall.of(tuple(args), None, ())
+            self._like = kernel, None if scalars else LastCall.of(tuple(args))
         lists = made if isinstance(made, tuple) else (made,)
         return tuple([lists[n][row] for n, row in self._places.rows])
 

@@ -38,7 +38,7 @@ class _Held:
         made = own_outputs(self.kernel, self.kernel(*tensors))
         self.call = getattr(self.kernel, "known", None)
         if self.call is not None:
-            self.last = LastCall.of(tuple(tensors), None, ())
+            self.last = LastCall.of(tuple(tensors))
         return made
 
 

@@ -11,6 +11,7 @@ from pydantic import AwareDatetime, Field
 
 from fusetune.wire.artifact import Resources, Wire
 from fusetune.wire.fusion import Seq
+from fusetune.wire.patterns import ID
 from fusetune.wire.service import Accept, Hash, Name, TrialStateName, ViolationView
 
 HISTORY_FORMAT: Literal["fusetune.history/1"] = "fusetune.history/1"
@@ -57,7 +58,7 @@ class PackedTuning(Wire):
     """A search that has ended: what was asked for, how it ended, and its trials in order of number."""
 
     format: Literal["fusetune.history/1"] = HISTORY_FORMAT
-    id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    id: Annotated[str, Field(pattern=ID)]
     fingerprint: Hash
     binding: Hash
     card: Words

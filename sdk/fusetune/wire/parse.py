@@ -18,6 +18,7 @@ from fusetune.wire.advice import for_dtype, for_operator, nearest
 from fusetune.wire.binding import Binding
 from fusetune.wire.fusion import FORMAT, MODEL_OF_OP, DTypeName, Fusion, show
 from fusetune.wire.infer import MAX_PROBLEMS, checked_types
+from fusetune.wire.patterns import IN_WORDS
 from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 
 Document = str | bytes | Mapping[str, Any]
@@ -55,7 +56,6 @@ _LIMITS = {
     "too_long": ("max_length", "at most {limit} entries"),
     "string_too_short": ("min_length", "a text of at least {limit} characters"),
     "string_too_long": ("max_length", "a text of at most {limit} characters"),
-    "string_pattern_mismatch": ("pattern", "a text that matches {limit}"),
 }
 """pydantic's error types that speak of a limit: its name in their context, and what was expected."""
 
@@ -184,6 +184,11 @@ def problem_of(fault: ErrorDetails, where: str, owner: type[BaseModel] | None = 
         limit = context[name]
         number = "an integer" if isinstance(limit, int) else "a number"
         expected = text.format(number=number, limit=f"{limit:g}" if isinstance(limit, float) else limit)
+        if limit == 1:
+            expected = expected.replace("entries", "entry").replace("characters", "character")
+    elif kind == "string_pattern_mismatch":
+        pattern = context["pattern"]
+        expected = IN_WORDS.get(pattern, f"a text that matches {pattern}")
     else:
         expected = _EXPECTED.get(kind, fault["msg"])
     return Problem(where, found, expected, f"Write {expected} there.")

@@ -15,6 +15,7 @@ from fusetune.wire.artifact import Evidence, Resources, Time, Wire
 from fusetune.wire.binding import Binding
 from fusetune.wire.checks import Checked
 from fusetune.wire.fusion import Fusion, Seq
+from fusetune.wire.patterns import HASH, NAME
 from fusetune.wire.signature import Signature
 from fusetune.wire.timeline import TimelineView
 from fusetune.wire.wanting import WANT_BEST, Distance, Enough, Want
@@ -34,12 +35,12 @@ ACTIVE: tuple[TuningState, ...] = ("queued", "running")
 """States of a tuning that will still change."""
 
 MIN_BUDGET_S = 1.0
-Name = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z0-9_.+-]+$")]
+Name = Annotated[str, Field(min_length=1, max_length=80, pattern=NAME)]
 CardWord = Annotated[str, Field(min_length=1, max_length=120)]
 Moment = Annotated[datetime, Field(strict=False)]
 """Strict ones refuse the text of JSON inside a Seq: what stands in one reaches pydantic decoded."""
 
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+Hash = Annotated[str, Field(pattern=HASH)]
 
 
 class Accept(Wire):

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Base64Bytes, Field
 
 from fusetune.wire.artifact import Wire
+from fusetune.wire.patterns import HASH
 
 
 class Signature(Wire):
@@ -15,7 +16,7 @@ class Signature(Wire):
     hexadecimal. It says which key to look for, not that the key is to be trusted."""
 
     algorithm: Literal["ed25519"] = "ed25519"
-    key: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    key: Annotated[str, Field(pattern=HASH)]
     value: Annotated[Base64Bytes, Field(strict=False, min_length=64, max_length=64)]
 
 

@@ -114,16 +114,18 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
         return right, (~right).any() * 1.0
     low, high = expected.lower[part], expected.upper[part]
     values = arrays.load(outputs, expected.dtype)
-    anything = xp.isinf(low) & xp.isinf(high) & (low < high)
-    right = ((values >= low) & (values <= high)) | (xp.isnan(values) & (xp.isnan(low) | anything))
+    right = (values >= low) & (values <= high)
+    if not expected.are_finite:
+        anything = xp.isinf(low) & xp.isinf(high) & (low < high)
+        right = right | (xp.isnan(values) & (xp.isnan(low) | anything))
     if expected.zeros_are_signed:
         sign = xp.signbit(low)
         right = right & ~((low == 0) & (high == 0) & (sign == xp.signbit(high)) & (sign != xp.signbit(values)))
-    # Differences of neighbours are exact, sums are not.
-    share = 2.0 * xp.maximum(values - low, high - values) / (high - low) - 1.0
-    # Ends that are one number, infinite or NaN leave no room to use a share of.
-    beside = xp.where(right, xp.zeros_like(share), xp.full_like(share, 2.0))
-    return right, xp.where(xp.isfinite(share), share, beside).max()
+    # Differences of neighbours are exact, sums are not. Ends that are one number, infinite or NaN leave no room to use
+    # a share of: a right value there uses none, a wrong one twice what there is.
+    reach = xp.nan_to_num(xp.maximum(values - low, high - values) / (high - low), nan=0.5, posinf=0.5, neginf=0.5)
+    most = 2.0 * reach.max() - 1.0
+    return right, xp.where(right.all(), most, xp.maximum(most, xp.full_like(most, 2.0)))
 
 
 def elements(expected: Expected, storage: Array, arrays: Arrays) -> Array:

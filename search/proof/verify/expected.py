@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from compiler.dtypes import DType
 from compiler.ir.fusion import Fusion, Value
@@ -17,6 +18,8 @@ from compiler.ir.ops import CARRIES
 from compiler.ir.pinned import pinned
 from compiler.reference import Walk
 from search.proof.verify.arrays import Array, Arrays, elems_of
+from search.proof.verify.finite import FiniteIntervals, NotFinite, are_all_floats
+from search.proof.verify.glances import finite_span
 from search.proof.verify.intervals import Bounded
 from search.proof.verify.online_sums import OnlineIntervals
 from search.proof.verify.relations import relations, zeros_have_signs
@@ -34,7 +37,7 @@ class Expected:
     others hold f32 ends (f64 for f64, integers and bools). A NaN end asks for NaN; all between the infinities, NaN
     included, is right where no answer is wrong. `apart`: how far apart ends may be that tell (`telling`); of integers
     and bools, not at all; None where outputs are exact.
-    `zeros_are_signed`: a zero that is asked for has the sign of its ends.
+    `zeros_are_signed`: a zero that is asked for has the sign of its ends. `are_finite`: ends are known to be finite.
     """
 
     shape: tuple[int, ...]
@@ -45,6 +48,7 @@ class Expected:
     upper: Array
     apart: Tolerance | None = None
     zeros_are_signed: bool = False
+    are_finite: bool = False
 
 
 def expect(fusion: Fusion, storages: Sequence[Array], arrays: Arrays) -> tuple[Expected, ...]:
@@ -95,11 +99,22 @@ def _rows(fusion: Fusion, inputs: list[Array], output: int, arrays: Arrays) -> I
     rows = shape[0] if shape else 1
     row_elems = elems_of(shape[1:])
     step = max(1, BLOCK_ELEMS // row_elems)
-    arithmetic = OnlineIntervals(arrays.xp, relations(fusion))
-    walk = Walk(fusion, inputs, arrays.xp, arithmetic, device=getattr(arrays, "device", None))
+    related = relations(fusion)
+    quick, plain = FiniteIntervals(arrays.xp, related), OnlineIntervals(arrays.xp, related)
+    quick_walk, walk = (
+        Walk(fusion, inputs, arrays.xp, arithmetic, device=getattr(arrays, "device", None))
+        for arithmetic in (quick, plain)
+    )
+    is_quick = are_all_floats(fusion)
     for start in range(0, rows, step):
-        stop = min(start + step, rows)
-        yield slice(start * row_elems, stop * row_elems), walk.rows(output, start, stop)
+        stop, found = min(start + step, rows), None
+        if is_quick:
+            try:
+                found = quick_walk.rows(output, start, stop)
+            except NotFinite:  # what is so in some rows is likely to be in others
+                is_quick = False
+            quick.forget()
+        yield slice(start * row_elems, stop * row_elems), found or walk.rows(output, start, stop)
 
 
 def _gathered(
@@ -126,12 +141,12 @@ def _gathered(
         assert exact is not None, "floats have ends"
         return Expected(value.shape, value.strides, value.dtype, None, exact, exact)
     allowed = Tolerance(0.0, 0.0, math.inf)
-    apart = allowed
+    apart, are_finite = allowed, False
     if value.dtype.is_float:
-        largest = _largest(arrays, *ends)
+        largest, are_finite = _largest(arrays, *ends)
         allowed, apart = tolerance(value.dtype, largest), telling(value.dtype, largest)
     signed = value.dtype.is_float and zeros_have_signs(fusion, name)
-    return Expected(value.shape, value.strides, value.dtype, allowed, *ends, apart, signed)
+    return Expected(value.shape, value.strides, value.dtype, allowed, *ends, apart, signed, are_finite)
 
 
 def undecided(expected: Expected, arrays: Arrays) -> Array | int:
@@ -149,16 +164,17 @@ def undecided(expected: Expected, arrays: Arrays) -> Array | int:
     return sum(counts[1:], counts[0])
 
 
-def _largest(arrays: Arrays, lower: Array, upper: Array) -> float:
-    """The largest finite magnitude of an end; 0 where there is none."""
+def _largest(arrays: Arrays, lower: Array, upper: Array) -> tuple[float, bool]:
+    """The largest finite magnitude of an end, 0 where there is none, and whether all of them are finite."""
+    parts = [values[i : i + BLOCK_ELEMS] for values in (lower, upper) for i in range(0, len(values), BLOCK_ELEMS)]
+    spans = [finite_span(part, arrays.xp) for part in parts]
     tops = [
-        _finite_top(arrays.xp, values[i : i + BLOCK_ELEMS])
-        for values in (lower, upper)
-        for i in range(0, len(values), BLOCK_ELEMS)
+        _finite_top(arrays.xp, part) if span is None else max(map(abs, span))
+        for part, span in zip(parts, spans, strict=True)
     ]
-    return max(arrays.to_host(tops))
+    return max(tops), None not in spans
 
 
-def _finite_top(xp: Array, values: Array) -> Array:
+def _finite_top(xp: Any, values: Array) -> float:
     size = xp.abs(values)
-    return xp.where(size < math.inf, size, 0.0).max()
+    return float(xp.where(size < math.inf, size, 0.0).max())

@@ -39,17 +39,20 @@ def error_of(kind: OpKind, dtype: DType, grade: MathGrade) -> ErrorBound | None:
     return ErrorBound(*(max(getattr(error, name) for error in known) for name in ErrorBound.__slots__))
 
 
-def widen(error: ErrorBound, result: Array, operand: Array, xp: Any) -> Array:
-    """The error of results (f64) of operands of this size; nothing for what is no finite number."""
+def widen(error: ErrorBound, result: Array, operand: Array, xp: Any, *, are_finite: bool = False) -> Array:
+    """The error of results (f64) of operands of this size; nothing for what is no finite number. `are_finite`: nobody
+    wants to know it of such results, or operands."""
     size, share = xp.abs(result), error.relative
     if error.argument or error.of_operand:
         argument = xp.abs(operand)
-        argument = xp.where(argument < math.inf, argument, 0.0)
+        argument = argument if are_finite else xp.where(argument < math.inf, argument, 0.0)
         share = share + error.argument * argument if error.argument else share
-    found = size * share + error.absolute
+    found = size * share
+    if error.absolute:
+        found = found + error.absolute
     if error.of_operand:
         found = found + argument * error.of_operand
-    return xp.where(size < math.inf, found, 0.0)
+    return found if are_finite else xp.where(size < math.inf, found, 0.0)
 
 
 def sum_error(count: int, unit_roundoff: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from search.proof.verify.arrays import Array
@@ -20,3 +21,10 @@ def are_coarse(wide: Array, xp: Any, *ends: Array) -> Array:
         return xp.zeros_like(wide[(0,) * len(wide.shape)]) != 0
     found = xp.round(wide * 2.0) == wide * 2.0
     return (found & (ends[0] == ends[1]) if ends else found).all()
+
+
+def finite_span(x: Array, xp: Any) -> tuple[float, float] | None:
+    """The least and the greatest of floats; None where one of them is no finite number."""
+    least, most = xp.aminmax(x) if hasattr(xp, "aminmax") else (x.min(), x.max())  # NaN is passed on
+    found = float(least), float(most)
+    return found if all(map(math.isfinite, found)) else None

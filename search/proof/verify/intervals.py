@@ -65,6 +65,7 @@ class Bounded:
     `candidates`, how many elements may be the extreme one; `best`, the end nearer to the extreme that one of the chosen
     elements reaches in any case.
     Of a comparison: `axes` along which it holds for one element at least, if none is NaN.
+    `least`: the least end, where it was looked for.
     """
 
     value: Array
@@ -78,6 +79,7 @@ class Bounded:
     axes: tuple[int, ...] = ()
     chosen: Chosen | None = None
     role: SumRole = SumRole.OTHER
+    least: float | None = None
 
     @property
     def is_known(self) -> bool:

@@ -18,7 +18,7 @@ from search.space.constraints import Constraint
 from search.space.groups import CP_ASYNC, RASTERS, ROWS, SHALLOW, TMA, VECTOR, raster_constraints
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape
-from search.space.schedulers.product_operands import WHOLE_LINES, K, ProductOperand
+from search.space.schedulers.product_operands import K, ProductOperand, lines_are
 
 TILE = ("tile_rows", "tile_columns")
 
@@ -102,7 +102,7 @@ class BroughtFacts:
                 "product_tiles_are_whole_lines",
                 TILE,
                 lambda rows, columns: (rows % lines[0] == 0) & (columns % lines[1] == 0),
-                WHOLE_LINES,
+                lines_are(SMEM_LINE_BYTES),
             ),
             Constraint(
                 "product_words_are_whole",

@@ -217,12 +217,14 @@ def _operand(sf: ScheduledFusion, op: TensorOp, t: TensorView, first: str, shape
 def _with_chosen(index: TensorView, row: Var, stride: int, strides: tuple[int, ...]) -> tuple[int, ...]:
     """The strides of what is read at places that an index says, as if these followed one another, a place more than
     there are from one to the next: multiples of a row's, of which none goes on in the next one. Rows that are all one
-    place are apart too: each has an index of its own, which is looked at."""
+    place are apart too: each has an index of its own, which is looked at. What is read backwards goes on backwards:
+    steps of both signs might add up to neighbours."""
     step = max(stride, 1) * (row.extent + 1)
     for d in reversed(range(len(index.logical))):
         axis = index.logical[d]
         if not axis.is_broadcast and axis.extent > 1:
-            strides = (*strides[:d], strides[d] + step, *strides[d + 1 :])
+            along = strides[d] + (step if strides[d] >= 0 else -step)
+            strides = (*strides[:d], along, *strides[d + 1 :])
             step *= axis.extent
     return strides
 

@@ -7,8 +7,8 @@ tensor cores for the products of a stage, and work on the result where the instr
 blocks' tiles | steps of columns | warp group | 64 rows | thread | 8 columns, two rows, two columns of a register each.
 
 Every element is summed in one order, whatever runs beside it: of parts that blocks have one block adds up what the
-others left in scratch memory. Parts are a block's each, or what falls to blocks that have equal shares of all steps of
-all tiles.
+others left in scratch memory, or what those of its cluster sent it. Parts are a block's each, or what falls to blocks
+that have equal shares of all steps of all tiles.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from compiler.arch import (
     MMA_K_BYTES,
     SETMAXNREG_LEAST,
     SMEM_LINE_BYTES,
-    SWIZZLE_CHUNK_BYTES,
     WGMMA_ROWS,
     Arch,
 )
@@ -38,6 +37,7 @@ from search.space.schedulers.by_space import BySpace
 from search.space.schedulers.pointwise_body import cache_registers, inline_body, is_packed_cast
 from search.space.schedulers.product_facts import ProductShape, lies_in_pairs, product_shape
 from search.space.schedulers.product_folds import ProductFolds, product_folds
+from search.space.schedulers.product_parts import MEMORY, SLICE
 from search.space.schedulers.product_space import (
     COOPERATIVE,
     OF_THREE_GROUPS,
@@ -47,7 +47,15 @@ from search.space.schedulers.product_space import (
     ProductFacts,
     product_space,
 )
-from search.space.schedulers.product_tiles import NONE, PATTERN_ROWS, Tiles, boxes, whole_columns
+from search.space.schedulers.product_tiles import (
+    NONE,
+    PATTERN_ROWS,
+    Tiles,
+    boxes,
+    line_bytes,
+    swizzled,
+    whole_columns,
+)
 from search.space.space import Space
 
 P = ParallelType
@@ -88,6 +96,7 @@ class ProductTrace:
         self.shape, p = found, self.point
         self.swap, self.consumers = p["swap"], p["consumers"]
         self.parts = p.get("parts", 1)  # products in tensor memory, and points of before, have whole sums
+        self.sums_in = p.get("sums_in", MEMORY)
         self.is_dealt = p.get("dealt", False)
         facts = ProductFacts(found, self.sm_count)
         self.group_rows = int(facts.rows_of_a_group(self.consumers, p["tile_rows"]))
@@ -127,7 +136,7 @@ class ProductTrace:
             is_dealt=self.is_dealt,
         )
         pre = tiles.loops(b, self.shape)
-        self.brought = [*pre, P.BIDY] if self.parts > 1 else pre
+        self.brought = [*pre, P.BIDY if self.sums_in == MEMORY else P.CLUSTER] if self.parts > 1 else pre
         if self.parts > 1:
             b.do(steps.Split(self.shape.tensor, len(pre), self.parts, False))
         others = tuple(op.output for op in b.sf.ops if op.output != self.shape.tensor)
@@ -164,8 +173,9 @@ class ProductTrace:
         """[.. tiles, steps, group, 64 rows, thread, 8 columns, ..] of what is computed of the result, and those loops
         of the product itself that the instructions take."""
         b, tv, at, own = self.b, self.shape.tensor, len(pre), len(self.brought)
-        width = self.point["store_columns"] if staged else self.point["tile_columns"]
-        each = min(width, self.point["tile_columns"])
+        columns = self.point["tile_columns"]
+        width = columns // self.parts if self.sums_in == SLICE else columns
+        each = min(self.point["store_columns"], columns) if staged else width
         b.split(tv, own + 2, each if self.folds is None else each // FRAGMENT_COLUMNS)
         b.do(steps.Propagate(tv, (*result, *self.folded)))
         for name in staged:
@@ -204,7 +214,7 @@ class ProductTrace:
         pairs = [name for name in (*beside, *b.sf.outputs) if name in result and lies_in_pairs(b.sf, name, self.pairs)]
         in_words = b.split_words(dict.fromkeys(pairs, _PAIR), b.tensor(result[-1]).loop[-1].extent)
         inside = 2 if self.is_in_matrices(staged) else 3
-        types = [*pre, P.UNROLL, self.group_type, P.UNROLL, P.TIDX, *[P.UNROLL] * inside]
+        types = [*pre, self.step_type, self.group_type, P.UNROLL, P.TIDX, *[P.UNROLL] * inside]
         b.parallelize_alike(sorted(result, key=lambda name: name in pairs), types)
         b.vectorize_words(in_words)
         whole = [name for name in result if name in staged or is_packed_cast(b, name)]
@@ -224,6 +234,11 @@ class ProductTrace:
         b.inline(behind, at + 3)
 
     @property
+    def step_type(self) -> P:
+        """How the steps of a tile's columns are told apart: a block's slice of a sum each, or one after another."""
+        return P.CLUSTER if self.sums_in == SLICE else P.UNROLL
+
+    @property
     def group_type(self) -> P:
         """How the groups that have parts of one tile are told apart."""
         return P.TIDY if self.consumers == COOPERATIVE else P.SERIAL
@@ -233,21 +248,24 @@ class ProductTrace:
         return bool(staged) and all(self.b.tensor(name).dtype.nbytes == 2 for name in staged)
 
     def staged_tile(self, tv: str, at: int) -> None:
-        """A shared tile of [.. tiles, rows, step, columns]: lines of 128 bytes of each group's rows, swizzled."""
+        """A shared tile of [.. tiles, rows, step, columns]: lines of each group's rows, swizzled."""
         nbytes = self.b.tensor(tv).dtype.nbytes
+        length = self.stored_line_bytes(nbytes)
         pieces = len(self.folds.pieces) if self.folds is not None else 1
         whole: tuple[steps.Transform, ...] = (steps.Merge(tv, at + 2),) * (pieces - 1)
         transforms = (
             *whole,
-            steps.Split(tv, at + 2, SMEM_LINE_BYTES // nbytes),
+            steps.Split(tv, at + 2, length // nbytes),
             steps.Split(tv, at + 1, self.group_rows),
             steps.Reorder(tv, ((at + 3, at + 2), (at + 2, at + 3))),
-            steps.Split(tv, at + 4, SWIZZLE_CHUNK_BYTES // nbytes),
-            steps.Split(tv, at + 3, PATTERN_ROWS),
-            steps.Swizzle(tv, at + 4, at + 5),
+            *swizzled(tv, at + 3, length, nbytes),
         )
         columns = range(at + 2, at + 2 + pieces)
         self.b.do(steps.SetAllocationDomain(tv, (*range(at), at + 1, at, *columns), transforms))
+
+    def stored_line_bytes(self, nbytes: int) -> int:
+        """Of a line in which columns, of so many bytes each, wait to be stored."""
+        return line_bytes(self.point["store_columns"] * nbytes)
 
     def stores(self, tv: str, shared: str, pre: list[P]) -> None:
         """[.. tiles, step, group, lines, rows, line] of an output that the copy engine stores from the shared tile."""
@@ -255,10 +273,10 @@ class ProductTrace:
         nbytes = b.tensor(shared).dtype.nbytes
         whole_columns(b, self.shape, tv, at + 1)
         b.split(tv, at + 1, self.point["store_columns"])
-        b.split(tv, at + 2, SMEM_LINE_BYTES // nbytes)
+        b.split(tv, at + 2, self.stored_line_bytes(nbytes) // nbytes)
         b.split(tv, at, self.group_rows)
         b.reorder(tv, [*range(at), at + 2, at, at + 3, at + 1, at + 4])
-        b.parallelize(tv, [*pre, P.UNROLL, self.group_type, P.UNROLL, P.BULK, P.BULK])
+        b.parallelize(tv, [*pre, self.step_type, self.group_type, P.UNROLL, P.BULK, P.BULK])
         if nbytes == 2:
             b.do(steps.SetMemory(shared, MemoryType.SHARED, CopyVia.STMATRIX))
 

@@ -19,8 +19,11 @@ from compiler.ir.views import depends_on
 K, MN = "k", "mn"
 """Which dimension of an operand lies side by side in memory: the one that is summed along, or its own."""
 
-WHOLE_LINES = "Where rows of an operand lie side by side, a tile has whole lines of 128 bytes of them."
-"""Why tiles of such operands are as they are (`product_tiles_are_whole_lines`)."""
+
+def lines_are(nbytes: int) -> str:
+    """Why tiles are as they are of operands whose rows lie side by side (`product_tiles_are_whole_lines`)."""
+    return f"Where rows of an operand lie side by side, a tile has whole lines of {nbytes} bytes of them."
+
 
 _KEEPS_ZERO = frozenset({OpKind.CAST})
 """Operators of which 0 makes 0, whatever else they read."""

@@ -11,8 +11,9 @@ paired          blocks that lie together: pairs along "rows" or "columns" of til
 raster, raster_group      tiles in order: strips of so many tile rows, or tile columns, one after the other
 swap            the rows of instructions are columns of the result: of few rows, they have as few columns as there are
 store_columns   of a tile, those that are stored at a time
-parts           of what is summed along, in blocks of which the last one adds up what all have; 1 where there are tiles
-                enough
+parts           of what is summed along, in blocks of which one adds up what all have; 1 where there are tiles enough
+sums_in         where they meet: in "memory", or in a cluster, whose "first" block goes on with all, or each with its
+                "slice"
 dealt           whether blocks that stay have equal shares of all stages of all tiles, not tiles (stream-K): what has
                 several of them is added up by the one that has the first
 """
@@ -41,7 +42,8 @@ from search.space.constraints import Constraint, measured
 from search.space.groups import DEEP, RASTERS, ROWS, SHALLOW, TMA, VECTOR, math_knob, raster_constraints, store_knob
 from search.space.knobs import Knob
 from search.space.schedulers.product_facts import ProductShape, operand_refusal, product_shape
-from search.space.schedulers.product_operands import WHOLE_LINES, K
+from search.space.schedulers.product_operands import K, lines_are
+from search.space.schedulers.product_parts import MEMORY, PARTS, SUMS_IN, parts_constraints, sent_bytes
 from search.space.schedulers.product_shares import dealt_constraints
 from search.space.schedulers.product_tiles import NONE, PAIRS
 from search.space.space import Space
@@ -63,8 +65,8 @@ ones that load."""
 BLOCKS_PER_SM = (0, 1, 2)
 K_LINES = (1, 2, 4)
 
-PARTS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16)
-"""Of a sum, in blocks of their own."""
+SHORT_LINE_BYTES = SMEM_LINE_BYTES // 2
+"""Of the shortest lines in which operands' rows, and results, lie side by side; shorter ones are many small boxes."""
 
 FEW = 512
 """Rows, or columns, of a result that is small beside its operands: how it is stored hardly counts."""
@@ -209,14 +211,15 @@ def product_space(fusion: Fusion, arch: Arch, sm_count: int) -> Space | str:
         Knob("store_columns", (32, 64, 128, 256) if facts.is_staged else (32,)),
         Knob("swap", (False, True) if shape.folds is None else (shape.folds.pieces == shape.m_dims[-3:],)),
         Knob("parts", (1, *facts.parts)),
+        *((Knob("sums_in", SUMS_IN if shape.folds is None else SUMS_IN[:2]),) if facts.parts else ()),
         *((Knob("dealt", (False, True)),) if facts.can_deal else ()),
         math_knob(fusion),
     )
     constraints = (
         *_tiles(facts, arch),
-        *product_epilogue(facts),
+        *product_epilogue(facts, SHORT_LINE_BYTES),
         *_grid(facts),
-        *(_parts(facts) if facts.parts else ()),
+        *(parts_constraints(facts, PING_PONG) if facts.parts else ()),
         *(dealt_constraints(facts, PING_PONG) if facts.can_deal else ()),
         *_redundant(facts),
         *measured("H100 SXM", arch, _worthwhile(facts)),
@@ -251,10 +254,19 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
         return f.accumulators(consumers, rows, columns) + BESIDE_ACCUMULATORS <= most
 
     def memory(
-        swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
+        swap: Any,
+        consumers: Any,
+        rows: Any,
+        columns: Any,
+        lines: Any,
+        stages: Any,
+        store: Any,
+        wide: Any,
+        parts: Any = 1,
+        sums_in: Any = MEMORY,
     ) -> Any:
         needed = f.block_bytes(swap, consumers, rows, columns, lines, stages, store, wide)
-        return needed <= arch.smem_per_block_optin_bytes
+        return needed + sent_bytes(parts, sums_in, rows, columns) <= arch.smem_per_block_optin_bytes
 
     def resident(
         blocks: Any, swap: Any, consumers: Any, rows: Any, columns: Any, lines: Any, stages: Any, store: Any, wide: Any
@@ -295,12 +307,15 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
             ),
             "Threads of a block of three groups and one that loads have 128 registers each where it begins.",
         ),
-        whole_lines(f),
+        whole_lines(f, SHORT_LINE_BYTES),
         Constraint(
             "shared_memory_fits_the_block",
-            ("swap", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
+            (
+                *("swap", "consumers", "tile_rows", "tile_columns", "k_lines", "stages", "store", "store_columns"),
+                *(("parts", "sums_in") if f.parts else ()),
+            ),
             memory,
-            "Stages, and what waits to be stored, fit the shared memory of a block.",
+            "Stages, what waits to be stored, and parts of sums that are sent fit the shared memory of a block.",
         ),
         Constraint(
             "persistent_blocks_are_resident",
@@ -321,9 +336,9 @@ def _tiles(f: ProductFacts, arch: Arch) -> list[Constraint]:
     ]
 
 
-def whole_lines(f: ProductFacts) -> Constraint:
-    """What operands ask of tiles whose rows lie side by side in them."""
-    line = SMEM_LINE_BYTES // f.nbytes
+def whole_lines(f: ProductFacts, least: int = SMEM_LINE_BYTES) -> Constraint:
+    """What operands ask of tiles whose rows lie side by side in them: lines of `least` bytes or more."""
+    line = least // f.nbytes
     left, right = (all(side.major == K for side in of) for of in (f.shape.rows, f.shape.columns))
 
     def whole(swap: Any, rows: Any, columns: Any) -> Any:
@@ -331,12 +346,12 @@ def whole_lines(f: ProductFacts) -> Constraint:
         of_columns = np.where(swap, left, right) | (columns % line == 0)
         return of_rows & of_columns
 
-    return Constraint("product_tiles_are_whole_lines", ("swap", "tile_rows", "tile_columns"), whole, WHOLE_LINES)
+    return Constraint("product_tiles_are_whole_lines", ("swap", "tile_rows", "tile_columns"), whole, lines_are(least))
 
 
-def product_epilogue(f: ProductFacts) -> list[Constraint]:
-    """How results leave the registers."""
-    line = min((SMEM_LINE_BYTES // o.dtype.nbytes for o in f.shape.outputs), default=1)
+def product_epilogue(f: ProductFacts, least: int = SMEM_LINE_BYTES) -> list[Constraint]:
+    """How results leave the registers; of the copy engine in lines of `least` bytes or more."""
+    line = min((least // o.dtype.nbytes for o in f.shape.outputs), default=1)
     return [
         Constraint(
             "product_is_stored_in_boxes",
@@ -350,7 +365,7 @@ def product_epilogue(f: ProductFacts) -> list[Constraint]:
             lambda store, wide, columns: (
                 (store != TMA) | ((columns % np.minimum(wide, columns) == 0) & (wide % line == 0) & (wide <= columns))
             ),
-            "What is stored at a time is whole lines of 128 bytes of the tile's columns.",
+            f"What is stored at a time is whole lines of {least} bytes of the tile's columns.",
         ),
         Constraint(
             "redundant_store_columns",
@@ -388,31 +403,6 @@ def _grid(f: ProductFacts) -> list[Constraint]:
             ("blocks_per_sm", "consumers", "swap", "tile_rows", "tile_columns", *(("dealt",) if f.can_deal else ())),
             fills,
             "There are more tiles than persistent blocks, where these have tiles.",
-        ),
-    ]
-
-
-def _parts(f: ProductFacts) -> list[Constraint]:
-    """Sums in parts of several blocks."""
-
-    return [
-        Constraint(
-            "product_parts_are_resident",
-            ("parts", "swap", "tile_rows", "tile_columns"),
-            lambda parts, swap, rows, columns: (parts == 1) | (f.tiles(swap, rows, columns) * parts <= f.sm_count),
-            "Blocks that wait for a sum and those that make it have a multiprocessor each.",
-        ),
-        Constraint(
-            "product_parts_have_stages",
-            ("parts", "k_lines"),
-            lambda parts, each: f.have_stages(parts, each),
-            "Every part of a sum but the last has as many stages, and that one has some.",
-        ),
-        Constraint(
-            "parts_of_a_sum_are_taken_by_whole_blocks",
-            ("parts", "consumers", "blocks_per_sm"),
-            lambda parts, consumers, blocks: (parts == 1) | ((consumers != PING_PONG) & (blocks == 0)),
-            "Blocks with one tile have a part of its sum.",
         ),
     ]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler.arch import SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES
+from compiler.arch import SMEM_LINE_BYTES, SWIZZLE_CHUNK_BYTES, SWIZZLE_SPANS
 from compiler.ir.iter_domain import MemoryType, ParallelType
 from compiler.ir.tensor import CopyVia
 from compiler.schedule import steps
@@ -122,13 +122,29 @@ def whole_columns(b: TraceBuilder, shape: ProductShape, tv: str, at: int) -> Non
         b.merge(tv, at, len(shape.folds.pieces))
 
 
+def line_bytes(nbytes: int) -> int:
+    """Of a line of a tile that has so many bytes side by side: the longest that a swizzle has and that divides them."""
+    return next(span for span in reversed(SWIZZLE_SPANS) if nbytes % span == 0)
+
+
+def swizzled(tv: str, at: int, line: int, nbytes: int) -> tuple[steps.Transform, ...]:
+    """Of axes `at` and behind it, rows of a tile and lines of `line` bytes: chunks of 16 bytes that stand elsewhere in
+    each row, of shorter lines in every second or fourth one (PTX ISA, swizzling modes)."""
+    cut = (steps.Split(tv, at + 1, SWIZZLE_CHUNK_BYTES // nbytes), steps.Split(tv, at, PATTERN_ROWS))
+    alike = SMEM_LINE_BYTES // line
+    if alike == 1:
+        return (*cut, steps.Swizzle(tv, at + 1, at + 2))
+    return (*cut, steps.Split(tv, at + 1, alike), steps.Swizzle(tv, at + 1, at + 3))
+
+
 def boxes(b: TraceBuilder, side: ProductOperand, tv: str, pre: Sequence[P], own: int, types: Sequence[P]) -> None:
-    """[.. tiles, k, the other's rows, boxes, rows of a box, line] of the shared tensor `tv`: lines of 128 bytes, as the
-    copy engine swizzles them. `own`: 1 for the operand that the rows of the result vary along, 2 for the columns;
-    `types`: of boxes and inside."""
-    at = len(pre)
-    line, chunk = SMEM_LINE_BYTES // side.dtype.nbytes, SWIZZLE_CHUNK_BYTES // side.dtype.nbytes
-    other = 3 - own
+    """[.. tiles, k, the other's rows, boxes, rows of a box, line] of the shared tensor `tv`: lines of 128 bytes, or 64
+    where rows lie side by side and are no whole ones, as the copy engine swizzles them. `own`: 1 for the operand that
+    the rows of the result vary along, 2 for the columns; `types`: of boxes and inside."""
+    at, nbytes = len(pre), side.dtype.nbytes
+    beside = b.tensor(tv).loop[at + (3 if side.major == K else own)].extent
+    length = line_bytes(beside * nbytes)
+    line, other = length // nbytes, 3 - own
     if side.major == K:
         b.split(tv, at + 3, line)
         b.reorder(tv, [*range(at + 1), at + other, at + 3, at + own, at + 4])
@@ -136,12 +152,7 @@ def boxes(b: TraceBuilder, side: ProductOperand, tv: str, pre: Sequence[P], own:
         b.reorder(tv, [*range(at + 1), at + other, at + 3, at + own])
         b.split(tv, at + 3, line)
         b.reorder(tv, [*range(at + 2), at + 3, at + 2, at + 4])
-    swizzled = (
-        steps.Split(tv, at + 4, chunk),
-        steps.Split(tv, at + 3, PATTERN_ROWS),
-        steps.Swizzle(tv, at + 4, at + 5),
-    )
-    b.do(steps.SetAllocationDomain(tv, tuple(range(at + 5)), swizzled))
+    b.do(steps.SetAllocationDomain(tv, tuple(range(at + 5)), swizzled(tv, at + 3, length, nbytes)))
     # Warps that load go through the tiles of all groups.
     loops = [P.SERIAL if p is P.TIDY else p for p in pre]
     b.parallelize(tv, [*loops, P.SERIAL, P.SERIAL, *types])

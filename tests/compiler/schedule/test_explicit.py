@@ -47,6 +47,7 @@ def changed(path: str, value: object, data: Json = COPY) -> Json:
 
 MALFORMED = [
     pytest.param([], "case", "an object", id="no-object"),
+    pytest.param({"format": "fusetune.trace/1"}, "case.format", "an explicit schedule", id="another-document"),
     pytest.param(changed("tensors", ...), "case.tensors", "this field", id="no-tensors"),
     pytest.param(changed("tensors.a", 3), "case.tensors.a", "an object", id="tensor-is-a-number"),
     pytest.param(changed("tensors.a.shape", [4, 0]), "case.tensors.a.shape[1]", "an integer from 1", id="no-extent"),
@@ -108,6 +109,7 @@ MALFORMED = [
     ),
     pytest.param(changed("inputs", ["a", "n"]), "case.tensors.n", "this field", id="an-input-that-is-nothing"),
     pytest.param(chain((4, 8), 7), "case.schedule[0]", "an object", id="step-is-a-number"),  # type: ignore[arg-type]  # that is the case
+    pytest.param(chain((4, 8), {"op": "split", "tv": "z"}), "schedule[0].do", "one of split", id="step-without-do"),
     pytest.param(chain((4, 8), do("fuse", "z")), "schedule[0].do", "one of split", id="step"),
     pytest.param(chain((4, 8), do("split", "q")), "schedule[0].tv", "one of the tensors a, t0, z", id="tensor"),
     pytest.param(chain((4, 8), do("split", "z", axis=0)), "schedule[0].factor", "this field", id="no-factor"),

@@ -368,6 +368,8 @@ TRACED: list[tuple[str, list[steps.Step], steps.Step, steps.Step]] = [
     ("inputs_and_outputs_stay_global", [], steps.SetMemory("s", LOCAL), steps.SetMemory("s", GLOBAL)),
     ("parked_tensors_are_in_registers", [steps.CacheInput("i0", "r", LOCAL)], steps.Park("r", 1), steps.Park("r", 0)),
     ("parked_tensors_are_in_registers", [steps.CacheInput("i0", "r", LOCAL)], steps.Park("r", 1), steps.Park("v0", 1)),
+    ("turns_are_dealt_to_blocks", [], steps.Deal("s", 1), steps.Deal("s", 0)),
+    ("turns_are_dealt_to_blocks", [], steps.Deal("s", 1), steps.Deal("s", -1)),
     ("register_caps_are_multiples_of_8", [], steps.CapRegisters(248), steps.CapRegisters(256)),
     ("register_caps_are_multiples_of_8", [], steps.CapRegisters(16), steps.CapRegisters(20)),
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fusetune import Kernel
+from fusetune import Client, Kernel
 from fusetune.cli.app import main
 from fusetune.wire.parse import parse_fusion
 from tests.sdk.fake_service import FakeService, bias_gelu, served
@@ -42,7 +42,9 @@ def test_tune_then_get_then_list_and_report(
     url: str, fusion: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list"]) == 0
-    assert capsys.readouterr().out == ""
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "has no kernel" in shown.err
     out = tmp_path / "kernel.json"
     assert main(["tune", fusion, "--bind", "M=8", "--url", url, "--out", str(out)]) == 0
     assert capsys.readouterr().out.startswith("Kernel(bf16[8, 64]")
@@ -77,7 +79,13 @@ def test_a_torch_function_is_lowered_for_the_tensors_named(
         pytest.param(["lower", "math:sqrt", "--input", "b16[4]"], 2, "--input bf16", id="no-dtype"),
         pytest.param(["lower", FILE, "--input", "bf16[4]"], 2, "Leave it out", id="input-of-a-file"),
         pytest.param(["tune", FILE, "--bind", "M"], 2, "--bind M=8192", id="no-size"),
-        pytest.param(["tune", FILE, "--bind", "M=8", "--url", "http://127.0.0.1:9"], 1, "no service at", id="away"),
+        pytest.param(
+            ["tune", FILE, "--bind", "M=8", "--url", "http://127.0.0.1:9"], 1, "no service answers at", id="away"
+        ),
+        pytest.param(["lower", "no_file", "--input", "bf16[4]"], 2, "a function of a module", id="input-of-nothing"),
+        pytest.param(["lower", ":f", "--input", "bf16[4]"], 2, "package.module:function", id="module-without-a-name"),
+        pytest.param(["lower", sys.executable], 2, "not UTF-8", id="no-text"),
+        pytest.param(["lower", "math:sqrt", "--input", f"f32[{2**40},{2**40}]"], 2, "finds room", id="too-large"),
     ],
 )
 def test_faults_have_an_exit_code_and_a_fix(
@@ -87,6 +95,17 @@ def test_faults_have_an_exit_code_and_a_fix(
     shown = capsys.readouterr().err
     assert said in shown
     assert "Traceback" not in shown
+
+
+def test_who_interrupts_is_told_that_the_search_goes_on(
+    fusion: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Client, "tune", interrupted)
+    assert main(["tune", fusion, "--bind", "M=8"]) == 130
+    assert "the same command joins it" in capsys.readouterr().err
 
 
 def test_a_kernel_that_is_not_there_is_no_fault_of_the_input(

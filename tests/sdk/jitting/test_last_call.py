@@ -39,9 +39,9 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_it_says_what_keys_say(what: str) -> None:
-    last = LastCall.of((X, B), {}, ())
+    last = LastCall.of((X, B))
     assert last is not None
-    assert last.is_like(OTHERS[what], {}, tuple) == (key(OTHERS[what]) == key((X, B)))
+    assert last.is_like(OTHERS[what], {}) == (key(OTHERS[what]) == key((X, B)))
 
 
 MODES: dict[str, Callable[[], Any]] = {
@@ -71,19 +71,19 @@ class _Precision:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_another_mode_of_torch_is_another_call(mode: str) -> None:
-    last, before = LastCall.of((X, B), {}, ()), key((X, B))
+    last, before = LastCall.of((X, B)), key((X, B))
     assert last is not None
     with MODES[mode]():
         assert key((X, B)) != before
-        assert not last.is_like((X, B), {}, tuple)
-    assert last.is_like((X, B), {}, tuple)
+        assert not last.is_like((X, B), {})
+    assert last.is_like((X, B), {})
 
 
 @pytest.mark.parametrize(
     ("args", "kwargs"), [((), {}), ((X, 2.0), {}), ((X,), {"b": B}), ((X, torch.zeros(65)[1:]), {}), (([X],), {})]
 )
 def test_what_keys_alone_tell_apart(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    assert LastCall.of(args, kwargs, ()) is None
+    assert LastCall.of(args, kwargs) is None
 
 
 def test_calls_that_alternate_run_their_own_kernels() -> None:

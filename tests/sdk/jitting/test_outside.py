@@ -114,11 +114,12 @@ def test_another_number_is_another_trace(function: Any, change: Callable[[float]
     change(2.0)
     jitted, x = fusetune.jit(function, source=ReferenceSource(is_prompt=True), mode="block"), torch.ones(3)
     found = []
-    for value in (2.0, 2.0, 3.0, 2.0):
+    values = (2.0, 2.0, 2.0, 3.0, 3.0, 3.0, 2.0)  # a call that is repeated is asked in another way
+    for value in values:
         change(value)
         found.append(jitted(x)[0].item())
     change(2.0)
-    assert found == [2.0, 2.0, 3.0, 2.0]
+    assert found == list(values)
     rows = jitted.keys()
     assert "eager" not in [row["runs"] for row in rows]
 
@@ -139,6 +140,66 @@ def test_a_module_is_traced_again_where_its_mode_its_number_or_its_parameter_is_
     assert jitted(x)[0].item() == 20
     next(x for x in module.parts if isinstance(x, Added)).amount = 0.5
     assert jitted(x)[0].item() == 20.5
+
+
+def test_a_parameter_of_another_form_is_another_kind_of_call() -> None:
+    module, x = Scaled().eval(), torch.ones(3)
+    jitted = fusetune.jit(module, source=ReferenceSource(is_prompt=True), mode="block")
+    for _ in range(3):
+        assert jitted(x).tolist() == [2, 2, 2]
+    module.weight.data = torch.arange(3.0)
+    for _ in range(3):
+        assert jitted(x).tolist() == [0, 2, 4]
+    assert len(jitted.keys()) == 2
+
+
+MODULE = Scaled()
+
+
+@pytest.mark.parametrize(
+    ("change", "stays"),
+    [
+        pytest.param(lambda: None, True, id="nothing"),
+        pytest.param(lambda: setattr(HELD, "unread", 1.0), True, id="what is not read"),
+        pytest.param(lambda: setattr(HELD, "scale", 3.0), False, id="a number"),
+        pytest.param(lambda: NUMBERS.append(1.0), False, id="a longer list"),
+        pytest.param(lambda: NUMBERS.__setitem__(0, 7.0), False, id="an item"),
+        pytest.param(lambda: MODULE.drop.eval(), False, id="the mode of a part"),
+        pytest.param(lambda: setattr(MODULE.parts, "1", nn.Identity()), False, id="a part"),
+        pytest.param(lambda: MODULE.weight.requires_grad_(True), False, id="whether a parameter needs gradients"),
+        pytest.param(lambda: setattr(MODULE.weight, "data", torch.ones(2)), False, id="a parameter's size"),
+        pytest.param(lambda: MODULE.weight.fill_(2.0), True, id="what is in a parameter"),
+    ],
+)
+def test_what_stood_there_is_told_from_what_stands_there(
+    change: Callable[[], Any], stays: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, made in (("HELD", Held()), ("NUMBERS", [2.0]), ("MODULE", Scaled())):
+        monkeypatch.setitem(globals(), name, made)
+    outside = Outside(lambda x: MODULE(x * HELD.scale) + NUMBERS[0])
+    assert outside.look()
+    key = outside.key()
+    still = outside.still(key)
+    assert still is not None
+    assert still()
+    change()
+    assert still() == stays
+    assert (outside.key() == key) == stays
+    assert outside.still(("another",)) is None
+
+
+def test_a_number_that_is_set_anew_in_every_call_stays_right() -> None:
+    held = types.SimpleNamespace(scale=0.0)
+    jitted, x = (
+        fusetune.jit(lambda x: x * held.scale, source=ReferenceSource(is_prompt=True), mode="block"),
+        torch.ones(2),
+    )
+    found = []
+    for n in range(80):
+        held.scale = float(n // 40)
+        found.append(jitted(x)[0].item())
+    assert found == [0.0] * 40 + [1.0] * 40
+    assert len(jitted.keys()) == 2
 
 
 def test_of_a_function_that_reads_nothing_else_nothing_is_asked() -> None:

@@ -14,8 +14,8 @@ from compiler.reference import evaluate, settled
 from compiler.wire import bind
 from fusetune.errors import LaunchFailed, WrongArguments
 from fusetune.fusion import Fusion
+from fusetune.jitting.clocks import KnownTimes
 from fusetune.torch import DTYPES
-from fusetune.torch_compile.clocks import KnownTimes
 from fusetune.wire.artifact import Evidence, TensorSpec
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash

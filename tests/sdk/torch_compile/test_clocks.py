@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fusetune.torch_compile.clocks import AHEAD_CYCLES, REPEATS, EventClock
+from fusetune.jitting.clocks import AHEAD_CYCLES, REPEATS, EventClock
 
 
 class FakeEvent:

@@ -18,6 +18,7 @@ from compiler.lower.kernel_ir import GlobalLoad, Loop
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
 from compiler.pipeline import Generated, artifact, generate
+from fusetune.fusion import FusionBuilder, Tensor
 from search.proof.emulated.running import ARRAYS, ORDERS, options, run_set
 from search.proof.verify.inputs import RANDOM, input_sets, make_inputs
 from search.space.schedulers import refusals
@@ -66,6 +67,18 @@ def test_kernels_are_right_on_every_input_set(name: str, pool: CompilePool) -> N
     fusion = CHOICES[name]()
     for made in kernels(fusion, 12, 1):
         right_in(made, input_sets(fusion), pool)
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (3, 1, 5)])
+def test_what_is_turned_around_is_read_where_each_index_says(shape: tuple[int, ...], pool: CompilePool) -> None:
+    """The dimension that is chosen along has one place, so that backwards and from index to index nearly cancel."""
+
+    def write(f: FusionBuilder) -> Tensor:
+        chosen = f.gather(f.input("x", shape, "f16"), 1, f.input("i", shape, "i32"))
+        return f.flip(chosen, (0 if len(shape) == 2 else 2,))
+
+    for made in kernels(bound(write), 8, 1)[:3]:
+        right_in(made, (RANDOM,), pool)
 
 
 # Schedulers ----------------------------------------------------------------------------------------------------------

@@ -74,6 +74,15 @@ def test_content_types(shared: World, content_type: str | None, is_taken: bool) 
         check(response, 415, "unsupported-media-type")
 
 
+def test_packed_bodies_are_refused_as_such(shared: World) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    problem = check(
+        shared.client.post("/v1/tunings", content=b"\x1f\x8b", headers=headers), 415, "unsupported-media-type"
+    )
+    assert "gzip" in problem["detail"]
+    assert "uncompressed" in problem["fix"]
+
+
 def op(**fields: Any) -> dict[str, Any]:
     """REQUEST with another first operator."""
     return changed(REQUEST, "fusion", "ops", 0, value=fields)

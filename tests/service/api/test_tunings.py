@@ -434,5 +434,14 @@ def test_the_setting_is_never_above_what_a_fusion_may_have() -> None:
 
 def test_a_graph_over_the_limit(tmp_path: Path) -> None:
     with world(tmp_path, max_ops=1) as service:
-        assert "2 operators, at most 1" in check(service.post(REQUEST), 422, "over-limit")["detail"]
+        problem = check(service.post(REQUEST), 422, "over-limit")
+        assert "2 operators, at most 1" in problem["detail"]
+        assert "FUSETUNE_MAX_OPS" in problem["fix"]
         assert opened(service, {"fusion": {**ADD, "ops": [dict(ADD["ops"][0], out="out")]}, "binding": BINDING})
+
+
+def test_nobody_is_told_to_raise_the_most_that_there_is(shared: World) -> None:
+    negations = [{"op": "neg", "in": [f"v{n}" if n else "x"], "out": f"v{n + 1}"} for n in range(MAX_OPS + 1)]
+    inputs, outputs = [{"name": "x", "shape": [4], "dtype": "f32"}], [{"name": f"v{MAX_OPS + 1}"}]
+    fusion = {"format": "fusetune.fusion/1", "inputs": inputs, "ops": negations, "outputs": outputs}
+    assert check(shared.post({"fusion": fusion}), 422, "over-limit")["fix"] == "Split the fusion."

@@ -143,7 +143,14 @@ def test_a_variable_that_cannot_be_used_is_one_message(run: Run, monkeypatch: py
     monkeypatch.setenv("FUSETUNE_PORT", "many")
     done = run("db", "upgrade")
     assert (done.exit_code, done.stdout) == PROBLEMS
-    assert "port" in done.stderr
+    assert "FUSETUNE_PORT: found 'many', expected an integer." in done.stderr
+
+
+def test_a_secret_that_cannot_be_used_is_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSETUNE_API_KEY", "my secret")
+    done = run("db", "upgrade")
+    assert "expected printable ASCII without blanks" in done.stderr
+    assert "secret" not in done.stderr
 
 
 def test_upgrade_current_and_check(run: Run, url: str) -> None:
@@ -366,4 +373,5 @@ def test_prune_refuses_times_that_are_none(run: Run, option: str) -> None:
     run("db", "upgrade")
     told = run("prune", option)
     assert (told.exit_code, told.stdout) == PROBLEMS
-    assert "keep_" in told.stderr
+    assert "FUSETUNE_KEEP_" in told.stderr
+    assert " or 'forever'. Correct" in told.stderr

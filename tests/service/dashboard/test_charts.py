@@ -113,5 +113,6 @@ def test_predictions_are_drawn_as_such() -> None:
     assert floor["name"].startswith("roofline floor, computed")
     assert all("not measured" in trace["hovertemplate"] for trace in (points, star))
     assert points["marker"]["symbol"].endswith("-open")
+    assert not points["cliponaxis"], "trial 0 lies on the axis"
     assert "predicted, not measured" in figure["layout"]["yaxis"]["title"]["text"]
     assert predicted([], 5, 6.0)["data"] == []

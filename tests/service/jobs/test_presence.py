@@ -15,7 +15,7 @@ from service.db import cards
 from service.db.cards import Presence
 from service.db.models import WorkerRow
 from service.db.types import now
-from service.jobs.presence import Heartbeat, WorkerLock, WorkerRefused, refuse_twin
+from service.jobs.presence import FolderRefused, Heartbeat, WorkerLock, WorkerRefused, refuse_twin
 from tests.service.jobs.sites import FAKE_CARD, Site, until
 
 
@@ -30,6 +30,15 @@ def other_pid() -> Iterator[int]:
 def dead_pid() -> int:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         return process.pid
+
+
+def test_a_file_is_no_data_folder(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with (
+        pytest.raises(FolderRefused, match=r"data: cannot be written to .*--data-dir"),
+        WorkerLock(tmp_path / "data", "w0"),
+    ):
+        pass
 
 
 def test_an_id_is_locked_while_its_holder_lives(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from fusetune.jitting.clocks import Clock
 from fusetune.running import KernelSource
 from fusetune.torch_compile.choosing import KernelChoices
-from fusetune.torch_compile.clocks import Clock
 from fusetune.torch_compile.inside.background import Background
 from fusetune.torch_compile.inside.compiling import Compile
 from fusetune.torch_compile.inside.notes import Notes

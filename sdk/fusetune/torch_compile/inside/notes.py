@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from pathlib import Path
 from typing import Literal
 
 from fusetune.torch_compile.inside.regions import PortableRegion
+from fusetune.whole import written_whole
 from fusetune.wire.artifact import Wire
 from fusetune.wire.fusion import Seq
 
@@ -57,8 +56,7 @@ class Notes:
         if self.folder is None:
             return
         target = self.folder / f"{key}.json"
-        part = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_ident()}.part")
         with contextlib.suppress(OSError):
             self.folder.mkdir(parents=True, exist_ok=True)
-            part.write_text(notes.model_dump_json())
-            part.replace(target)
+            with written_whole(target) as part:
+                part.write_text(notes.model_dump_json())

@@ -1,4 +1,4 @@
-"""What a region costs on its device, by a kernel and otherwise: both are run a few times in a row, in place, once."""
+"""What a call costs on its device, by a kernel and otherwise: both are run a few times in a row, in place, once."""
 
 from __future__ import annotations
 
