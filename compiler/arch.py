@@ -95,9 +95,9 @@ MATRIX_ROWS = 8
 MATRIX_ROW_BYTES = 16
 MATRIX_ELEMENT_BYTES = 2
 """Of what the instruction takes for an element (PTX, ldmatrix: .b16)."""
-MATRIX_NBITS = (8, 16)
-"""Bits of the elements that ldmatrix and stmatrix can move: of the instruction's own, or of bytes, two in place of one
-(PTX, ldmatrix: .b16)."""
+MATRIX_NBITS = (8, 16, 32)
+"""Bits of the elements that ldmatrix and stmatrix can move: of the instruction's own, of bytes, two in place of one, or
+of words, one in place of two (PTX, ldmatrix: .b16)."""
 MATRIX_BYTES = (4, 8, 16)
 """That a lane holds of one, two or four 8 x 8 matrices: two elements of each (PTX, ldmatrix: .x1, .x2, .x4)."""
 STMATRIX_CAPABILITY = (9, 0)

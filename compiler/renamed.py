@@ -17,6 +17,7 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
         "circular_buffers_copy_what_is_whole": "circular_buffer_copies_what_is_complete",
         "circular_buffers_have_stages_to_fill_ahead": "circular_buffer_has_stages_to_fill",
         "circular_buffers_lie_nearer_than_what_they_copy": "circular_buffer_is_filled_by_a_copy",
+        "matrices_have_elements_of_8_or_16_bits": "matrices_have_elements_of_8_16_or_32_bits",
         "registers_are_shared_in_steps_of_8": "shared_registers_are_whole_units",
         "tma_dtype_is_encodable": "tensor_map_has_the_element_type",
         "vectorized_axis_has_a_constant_extent": "unrolled_and_vectorized_extents_are_known",

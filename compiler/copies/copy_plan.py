@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from compiler.analysis.memory.matrix import named_rows
+from compiler.analysis.memory.matrix import halves_of, named_rows
 from compiler.arch import MATRIX_ELEMENT_BYTES, MATRIX_ROW_BYTES, WARP_THREADS
 from compiler.copies.errors import TileError
 from compiler.copies.figures import BankConflicts, Coalescing, bank_conflicts, coalescing
@@ -117,6 +117,8 @@ class CopyPlan:
         """Whether the two elements of a matrix that a lane of ldmatrix or stmatrix holds are neighbours of a column of
         it, not of a row, which lies side by side in shared memory."""
         (shared,) = self.memory_tiles
+        if shared.dtype.nbytes > MATRIX_ELEMENT_BYTES:  # a lane holds whole words
+            return False
         moves = [m for m in self.access if m.extent > 1]
         pair = moves[-1 if shared.dtype.nbytes == MATRIX_ELEMENT_BYTES else -2]
         return (shared.run(1, MATRIX_ROW_BYTES) > 1) != (pair.columns > 0)
@@ -154,10 +156,10 @@ class CopyPlan:
 
     def _matrix_requests(self, tile: SharedTile) -> Iterator[Array]:
         """Row addresses of the 8 x 8 matrices of an access, which lanes 0-7, 8-15, 16-23 and 24-31 give."""
-        at, unit = self._addresses(tile), max(1, MATRIX_ELEMENT_BYTES // tile.dtype.nbytes)
+        at = self._addresses(tile)
         for first in range(0, len(at), WARP_THREADS):
             for request in at[first : first + WARP_THREADS].transpose(1, 2, 0):
-                yield named_rows(request[::unit])[0]
+                yield named_rows(halves_of(request, tile.dtype.nbytes))[0]
 
     def _block_shape(self) -> tuple[int, int]:
         """The shape of a copy between registers and tensor memory."""

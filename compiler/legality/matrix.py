@@ -21,16 +21,16 @@ def _copies(s: Schedule) -> Iterator[tuple[TensorOp, TensorView]]:
 
 
 @model_rule
-def matrices_have_elements_of_8_or_16_bits(s: Schedule) -> Iterator[Violation]:
-    """ldmatrix and stmatrix move elements of 16 bits, or pairs of bytes as if they were. (PTX ISA, ldmatrix, stmatrix:
-    .b16; forms that take bytes apart are those of Blackwell)"""
+def matrices_have_elements_of_8_16_or_32_bits(s: Schedule) -> Iterator[Violation]:
+    """ldmatrix and stmatrix move elements of 16 bits, pairs of bytes as if they were one, or words as if each were two.
+    (PTX ISA, ldmatrix, stmatrix: .b16; forms that take bytes apart are those of Blackwell)"""
     for op, t in _copies(s):
         if t.dtype.nbits not in MATRIX_NBITS:
             yield Violation(
-                "matrices_have_elements_of_8_or_16_bits",
+                "matrices_have_elements_of_8_16_or_32_bits",
                 f"{op.output} (via {op.via})",
                 f"{t.dtype.nbits} bits",
-                f"{' or '.join(map(str, MATRIX_NBITS))} bits",
+                f"{', '.join(map(str, MATRIX_NBITS[:-1]))} or {MATRIX_NBITS[-1]} bits",
                 "Copy by vectors.",
             )
 

@@ -64,6 +64,7 @@ STRUCTURES: dict[str, tuple[Fusion, Callable[[Fusion], ScheduleTrace]]] = {
         product(256, 256, 96, TF32, "f32"),
         lambda f: by_warp_groups(f, Groups(columns=64, k=32, step=64, blocks=3, in_flight=1, registers=(40, 232))),
     ),
+    "warps, of tf32": (product(64, 64, 64, TF32, "f32"), lambda f: by_warps(f, Warps(k=32))),
     "warps": (product(64, 64, 128), lambda f: by_warps(f, Warps())),
     "warps and threads that copy": (product(64, 64, 128, right="mn"), lambda f: by_cp_async(f, Warps(stages=3))),
 }

@@ -16,7 +16,7 @@ import numpy as np
 from compiler.analysis.id.graph import Group, IdGraph, id_graph
 from compiler.analysis.memory.allocation import layout_of
 from compiler.analysis.memory.bank_conflicts import ideal_wavefronts, wavefronts
-from compiler.analysis.memory.matrix import named_rows
+from compiler.analysis.memory.matrix import halves_of, named_rows
 from compiler.analysis.memory.memory_order import as_allocated
 from compiler.analysis.memory.swizzle import Offsets, can_enumerate
 from compiler.analysis.memory.tile_layout import NotRecognised, offset_along
@@ -160,9 +160,10 @@ def _instructions(bits: list[Offsets], nbits: int) -> Iterator[tuple[int, Offset
 def _matrices(bits: list[Offsets], nbits: int) -> Iterator[tuple[int, Offsets]]:
     """16 bytes and the rows of the matrices of a warp, as its lanes give their addresses; none where the lanes hold no
     matrices (PTX ISA, ldmatrix)."""
-    unit = 8 * MATRIX_ELEMENT_BYTES // nbits
-    held = np.stack(bits[:: max(1, unit)])
-    if held.shape[1] != WARP_THREADS or unit == 0 or len(held) % 2:
+    if nbits // 8 not in (1, MATRIX_ELEMENT_BYTES, 2 * MATRIX_ELEMENT_BYTES):
         return
-    rows, _ = named_rows(held // 8)
+    held = halves_of(np.stack(bits) // 8, nbits // 8)
+    if held.shape[1] != WARP_THREADS or len(held) % 2:
+        return
+    rows, _ = named_rows(held)
     yield MATRIX_ROW_BYTES, rows

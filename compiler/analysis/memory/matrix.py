@@ -8,7 +8,8 @@ ldmatrix and stmatrix take 8 rows of 16 bytes a matrix, of which each lane names
 and lane 8 * i + r gives the address of row r of matrix i. A schedule says which element of the shared tensor a thread
 has in which place of its vector. That is a fragment of matrices if the columns of a row lie side by side, from a
 multiple of 16 bytes on. The rows may lie anywhere: transposed, a lane's 8 elements may be 8 neighbours of a column. Of
-bytes, the instruction takes two neighbours of a row for one element.
+bytes, the instruction takes two neighbours of a row for one element. Of words it takes one for two, so that they stay
+whole: lane t has word t % 4 of row t / 4, and nothing transposes them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from compiler.analysis.id.indexing import lane_variable
-from compiler.arch import MATRIX_ELEMENT_BYTES, MATRIX_ROW_BYTES, MATRIX_ROWS, WARP_THREADS
+from compiler.arch import MATRIX_ELEMENT_BYTES, MATRIX_ROW_BYTES, MATRIX_ROWS, REGISTER_BYTES, WARP_THREADS
 from compiler.ir.expr import Expr, Var, const, unmarked, var
 
 _PAIR = 2
@@ -45,8 +46,10 @@ def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> MatrixFr
     at `offset`; None where it is none. `width`: elements of the vector, of `nbytes` bytes each; `threads`: of the
     block, along x.
     """
-    if threads % WARP_THREADS or nbytes > MATRIX_ELEMENT_BYTES or width * nbytes % (_PAIR * MATRIX_ELEMENT_BYTES):
+    if threads % WARP_THREADS or nbytes > REGISTER_BYTES or width * nbytes % REGISTER_BYTES:
         return None
+    if nbytes == REGISTER_BYTES:
+        return _words(offset, width, threads)
     unit, count = MATRIX_ELEMENT_BYTES // nbytes, matrices_in(width, nbytes)
     thread, lane = Var("tx", threads), lane_variable(width)
     warp, line, pair = (
@@ -71,6 +74,26 @@ def fragment_of(offset: Expr, width: int, nbytes: int, threads: int) -> MatrixFr
     if _moves_by(here, {pair: const(0), half: const(0), byte: const(0)}, along, row):
         return MatrixFragment(False, here.substitute({**at, line: named, pair: const(0), half: const(0)}))
     return None
+
+
+def _words(offset: Expr, width: int, threads: int) -> MatrixFragment | None:
+    """The fragment of words, one of each matrix in a lane."""
+    thread, matrix, pair = Var("tx", threads), lane_variable(width), Var("fragment_pair", 4)
+    warp, line = Var("fragment_warp", threads // WARP_THREADS), Var("fragment_line", MATRIX_ROWS)
+    lane = var(line) * (WARP_THREADS // MATRIX_ROWS) + var(pair)
+    here = unmarked(offset).substitute({thread: var(warp) * WARP_THREADS + lane})
+    if not _moves_by(here, {pair: const(0)}, var(pair), MATRIX_ROW_BYTES // REGISTER_BYTES):
+        return None
+    named, whose = var(thread) % MATRIX_ROWS, (var(thread) // MATRIX_ROWS) % width
+    row = {warp: var(thread) // WARP_THREADS, matrix: whose, line: named, pair: const(0)}
+    return MatrixFragment(False, here.substitute(row))
+
+
+def halves_of(places: NDArray[np.int64], nbytes: int) -> NDArray[np.int64]:
+    """Byte addresses of a warp's elements, [element, lane], as those of what the instruction takes for elements."""
+    if nbytes == REGISTER_BYTES:
+        return np.stack([places, places + MATRIX_ELEMENT_BYTES], 1).reshape(-1, places.shape[1])
+    return places[:: MATRIX_ELEMENT_BYTES // nbytes]
 
 
 def named_rows(places: NDArray[np.int64]) -> tuple[NDArray[np.int64], bool]:

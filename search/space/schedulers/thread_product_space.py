@@ -18,7 +18,7 @@ from compiler.schedule.start import start
 from search.space.constraints import Constraint
 from search.space.groups import block_fits, launchable_registers, math_knob
 from search.space.knobs import Knob
-from search.space.schedulers.brought_space import TILE, BroughtFacts, prologue_refusal
+from search.space.schedulers.brought_space import TILE, BroughtFacts
 from search.space.schedulers.product_facts import product_shape
 from search.space.space import Space
 
@@ -36,8 +36,8 @@ def thread_product_space(fusion: Fusion, arch: Arch) -> Space | str:
         return shape
     if shape.dtype is not DType.F32 or shape.in_tf32:
         return f"products of {shape.multiplied}, which tensor cores make"
-    if (why := prologue_refusal(shape)) is not None:
-        return why
+    if not shape.is_plain:
+        return "what is done to an operand of f32 before it is multiplied, which a launch before stores"
     threads = ("threads_down", "threads_across")
     f = BroughtFacts(shape, arch, threads, lambda down, across: down * across, (TILE_ROWS, TILE_COLUMNS))
     counts = (Knob(threads[0], THREADS_DOWN), Knob(threads[1], THREADS_ACROSS))

@@ -148,13 +148,13 @@ class _WarpProductTrace:
         self.b.split(tv, 9, _QUARTER)
 
     def loads(self, side: ProductOperand) -> None:
-        """By ldmatrix what is multiplied as it is, where elements of 16 bits lie in the tile, or pairs of bytes along
-        k; else by lanes, words along k. What is computed of it follows."""
+        """By ldmatrix what is multiplied as it is, where elements of 16 bits lie in the tile, or others side by side
+        along k; else by lanes, words along k. What is computed of it follows."""
         b, tv = self.b, f"{side.name}_f"
         pre = [P.BIDX, P.SERIAL, P.UNROLL, P.TIDZ, P.TIDY, P.TIDX]
         count = 2 if side in self.shape.columns and self.across % _PAIR else 3
         others = len(b.tensor(tv).loop) - len(pre) - count
-        if not side.chain and (self.nbytes == 2 or (self.nbytes == 1 and side.major == K)):
+        if not side.chain and (self.nbytes == 2 or side.major == K):
             b.merge(tv, len(pre) + others, count)
             b.do(steps.SetMemory(tv, MemoryType.LOCAL, CopyVia.LDMATRIX))
             b.parallelize(tv, [*pre, *[P.UNROLL] * others, P.VECTORIZE])

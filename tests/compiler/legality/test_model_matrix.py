@@ -8,7 +8,7 @@ from tests.compiler.model import Document, copies, inline, merge, reorder, rules
 
 OWN = rules_of(matrix)
 BITS, HELD, WARPS, HOPPER = (
-    "matrices_have_elements_of_8_or_16_bits",
+    "matrices_have_elements_of_8_16_or_32_bits",
     "a_lane_holds_two_elements_of_each_matrix",
     "matrices_are_moved_by_whole_warps",
     "stmatrix_needs_hopper",
@@ -33,9 +33,16 @@ def found(document: Document, arch: str | None = None) -> set[str]:
 
 @pytest.mark.parametrize(
     ("dtype", "held", "is_refused"),
-    [("int8", 16, False), ("bool", 8, False), ("float16", 8, False), ("bfloat16", 4, False), ("float32", 4, True)],
+    [
+        ("int8", 16, False),
+        ("bool", 8, False),
+        ("float16", 8, False),
+        ("bfloat16", 4, False),
+        ("float32", 4, False),
+        ("float64", 2, True),
+    ],
 )
-def test_elements_have_16_bits_or_are_pairs_of_bytes(dtype: str, held: int, is_refused: bool) -> None:
+def test_elements_have_16_bits_or_are_pairs_of_bytes_or_words(dtype: str, held: int, is_refused: bool) -> None:
     assert found(loaded(dtype, held)) == ({BITS} if is_refused else set())
 
 

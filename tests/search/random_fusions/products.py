@@ -128,7 +128,7 @@ class _Drawn:
     def operand(self, rows: int, columns: int) -> Tensor:
         """A matrix a batch, in one of its layouts, with what is done to its elements."""
         batch, dtype = self.batch, self.dtype
-        computed = dtype in ("bf16", "f16") or self.precision is not None
+        computed = dtype in ("bf16", "f16", "f32")
         narrow = computed and self.chance(0.12)
         wide: DTypeName = "bf16" if dtype == "f32" else "f32"
         stored: DTypeName = "i8" if narrow else wide if computed and self.chance(0.05) else dtype

@@ -122,26 +122,33 @@ def test_a_tile_of_an_operands_line_that_is_twice_the_result_is_stored_by_thread
     assert "tma" in {point["store"] for point in less.having({"tile_columns": 128, "swap": False}).sample(40, 0)}
 
 
-def drawn(first: int) -> Iterator[tuple[Case, Fusion]]:
+def drawn(first: int, limits: str) -> Iterator[tuple[Case, Fusion]]:
     """Random products that the scheduler takes, from a seed on."""
     for seed in range(first, first + 1000):
-        case = random_case(seed, "products")
+        case = random_case(seed, limits)
         fusion = case.bound()
         if SCHEDULER.refusal(fusion, ARCH) is None:
             yield case, fusion
 
 
-def random_products_are_right(first: int, count: int, pool: CompilePool) -> None:
-    for case, fusion in islice(drawn(first), count):
+def random_products_are_right(first: int, count: int, pool: CompilePool, limits: str = "products") -> None:
+    for case, fusion in islice(drawn(first, limits), count):
         for point in SCHEDULER.space(fusion, ARCH).sample(1, first):
             assert run_of(fusion, point, pool, case) == "", f"{point}\n{case}"
 
 
 def test_random_products_are_right(pool: CompilePool) -> None:
     random_products_are_right(0, 4, pool)
+    random_products_are_right(0, 1, pool, "products_in_tf32")
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 11_000, 1000))
 def test_a_hundred_random_products_are_right(first: int, pool: CompilePool) -> None:
     random_products_are_right(first, 10, pool)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 4000, 1000))
+def test_random_products_in_tf32_are_right(first: int, pool: CompilePool) -> None:
+    random_products_are_right(first, 5, pool, "products_in_tf32")

@@ -8,6 +8,7 @@ import pytest
 
 from compiler.arch import card_or_default
 from compiler.ir.fusion import Fusion
+from compiler.pipeline import generate
 from search.cost.product_features import product_features
 from search.space.schedulers import refusals, schedulers_for
 from tests.compiler.products import TF32, product
@@ -80,7 +81,7 @@ def with_relu(precision: dict[str, str]) -> Fusion:
         pytest.param(product(128, 64, 64, TF32, "f32"), "product", ["tf32", "tf32", "f32"], id="both"),
         pytest.param(product(64, 64, 64, TF32, "f32", right="mn"), "warp_product", ["tf32", "tf32"], id="either way"),
         pytest.param(with_relu({"precision": TF32}), "warp_product", ["f32", "tf32"], id="not what is computed of"),
-        pytest.param(with_relu({}), "thread_product", ["f32", "f32"], id="not what is multiplied in full"),
+        pytest.param(product(64, 64, 64, "f32", "f32"), "thread_product", ["f32", "f32"], id="not exact ones"),
         pytest.param(product(128, 64, 64, out="f32"), "product", ["bf16", "bf16", "f32"], id="not other types"),
     ],
 )
@@ -89,6 +90,14 @@ def test_the_copy_engine_rounds_what_is_multiplied_as_it_comes(
 ) -> None:
     made = generated(scheduler, fusion, "sm_90a", **POINTS[scheduler])
     assert [m.element for m in made.kernel.tensor_maps] == found
+
+
+def test_what_threads_multiply_is_stored_before_where_it_is_computed() -> None:
+    fusion = with_relu({})
+    assert "which a launch before stores" in refusals(fusion, HOPPER)["thread_product"]
+    (found,) = (s for s in schedulers_for(fusion, HOPPER) if s.name.endswith("+thread_product"))
+    for point in found.space(fusion, HOPPER.arch).sample(4, 0):
+        assert len(generate(found.trace(fusion, point), HOPPER.arch).launches) == 2
 
 
 def test_an_instruction_takes_as_long_as_one_of_16_bits() -> None:
