@@ -93,7 +93,12 @@ def _usual(headers: list[tuple[bytes, bytes]]) -> tuple[bool, str | None]:
                 return False, None
             found[name] = value
     length = found.get(b"content-length", b"")
-    if found.get(b"content-type") != _JSON or not length.isdigit() or int(length[:10]) > _MOST_BYTES:
+    if (
+        b"content-encoding" in found
+        or found.get(b"content-type") != _JSON
+        or not length.isdigit()
+        or int(length[:10]) > _MOST_BYTES
+    ):
         return False, None
     key = found.get(b"idempotency-key")
     if key is None:
@@ -102,7 +107,7 @@ def _usual(headers: list[tuple[bytes, bytes]]) -> tuple[bool, str | None]:
     return len(text) <= MOST_IDEMPOTENCY_KEY and re.match(IDEMPOTENCY_KEY, text) is not None, text
 
 
-_LOOKED_AT = frozenset({b"content-type", b"content-length", b"idempotency-key"})
+_LOOKED_AT = frozenset({b"content-type", b"content-length", b"content-encoding", b"idempotency-key"})
 
 
 def _replayed(messages: list[Message], receive: Receive) -> Receive:

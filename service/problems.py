@@ -27,7 +27,7 @@ from fusetune.wire.problems import InvalidDocument, NotJson, Problem
 from fusetune.wire.service import ProblemDetails, ProblemItem
 from service.db.kernels import DamagedArtifact, PrunedArtifact
 from service.db.types import DamagedDocument
-from service.db.unready import is_disk_full, reason
+from service.db.unready import is_damaged, is_disk_full, reason
 from service.operations.errors import (
     Busy,
     FusionInUse,
@@ -121,8 +121,9 @@ DAMAGED_ARTIFACT = ProblemType(
     "damaged-artifact", 500, "A stored kernel is damaged", "Its bytes are not those that were stored; it is not served."
 )
 DAMAGED_ROW = ProblemType(
-    "damaged-row", 500, "A row of the database is damaged", "A stored document is no JSON any more; it is not shown."
-)
+    "damaged-row", 500, "A row of the database is damaged",
+    "A stored document is no JSON any more, or SQLite finds its file malformed; it is not shown.",
+)  # fmt: skip
 INTERNAL = ProblemType("internal", 500, "The service has failed", "A fault of ours; the log has it under `request_id`.")
 
 KINDS = (
@@ -212,6 +213,10 @@ def fault_of(error: Exception) -> ProblemDetail | None:
         case DamagedDocument():
             return ProblemDetail(
                 DAMAGED_ROW, f"The database is damaged: {error}.", "Have its operator restore it from a backup."
+            )
+        case DBAPIError() if is_damaged(error):
+            return ProblemDetail(
+                DAMAGED_ROW, f"The database is damaged: {reason(error)}.", "Have its operator restore it from a backup."
             )
         case OperationalError() if is_disk_full(error):
             return ProblemDetail(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from search.space.counted import told
 from search.space.knobs import KnobValue
 from search.tuning.candidates.candidate import Candidate
 from search.tuning.prepared import Prepared
@@ -30,8 +31,8 @@ def describe_prepared(found: Prepared) -> str:
     predicted = "" if best is None else f", best predicted {best:.1f} us"
     given_up = f", {found.given_up} given up" if found.given_up else ""
     return (
-        f"{found.name}: {found.points:,} points, {found.legal:,} legal, {len(found.candidates)} kernels compiled, "
-        f"{len(found.failed)} failed or equal{given_up}{predicted}"
+        f"{found.name}: {told(found.points)} points, {told(found.legal)} legal, "
+        f"{len(found.candidates)} kernels compiled, {len(found.failed)} failed or equal{given_up}{predicted}"
     )
 
 
@@ -98,7 +99,8 @@ def describe_outcome(out: Path, subject: TunedSubject, outcome: SearchOutcome) -
     states = Counter(trial.state for trial in outcome.trials)
     counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
     lines = [
-        f"{subject.name}: {subject.points:,} points, {subject.legal:,} legal, {len(outcome.trials)} trials ({counts})"
+        f"{subject.name}: {told(subject.points)} points, {told(subject.legal)} legal, "
+        f"{len(outcome.trials)} trials ({counts})"
     ]
     if outcome.winner is None:
         failures = ", ".join(f"{count} {why}" for why, count in failure_counts(outcome.trials).items())

@@ -14,6 +14,7 @@ from search.cli.faults import reports_faults
 from search.cli.load import load_one, sizes_of
 from search.cli.options import Bind, CardName, Case, FusionFile, Seed
 from search.space.constraints import Constraint
+from search.space.counted import told
 from search.space.groups import ACCUMULATORS
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
@@ -96,7 +97,7 @@ def _print(report: dict[str, Any], plan: Plan, conditions: bool) -> None:
             console.print(f"  {line}", markup=False)
     console.print(f"points {report['points']:,}  legal {report['legal']:,}")
     for name, one in plan.spaces.items():
-        console.print(f"{name}: {one.legal:,} of {one.points:,} legal; refused by rule:", markup=False)
+        console.print(f"{name}: {told(one.legal)} of {told(one.points)} legal; refused by rule:", markup=False)
         for knob, found in report["schedulers"][name]["by_tmem"].items():
             counted = ", ".join(f"{value} {count:,}" for value, count in found.items())
             console.print(f"  in tensor memory ({knob}), legal: {counted}", markup=False)

@@ -16,9 +16,6 @@ from search.space.knobs import Knob, KnobValue, Point
 
 Values = dict[str, KnobValue]
 
-MOST_COUNTED = 2**63 - 1
-"""The most points that are told: what a database's integer holds."""
-
 _FIRST = 8
 """Nearest points of each part that are joined at first; where all joins are excluded, eight times as many are."""
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from compiler.errors import Violation
 from search.space.blocks import SPARSE, Block, BlockMasks, Corners, blocks_of, distances
 from search.space.constraints import Constraint, Mask
+from search.space.counted import MOST_COUNTED
 from search.space.joined import MOST_JOINED, joined
 from search.space.knobs import Knob, KnobValue, Point
-from search.space.products import MOST_COUNTED, nearest_in_parts, sample_parts
+from search.space.products import nearest_in_parts, sample_parts
 
 BLOCK_POINTS = 1 << 18
 """Points examined at once: a few hundred KiB of masks, which stay in a core's L2."""

@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
 
@@ -19,7 +19,7 @@ from service.dashboard.templating import logged_in, render
 from service.db.kernels import DamagedArtifact, PrunedArtifact
 from service.db.pages import BadCursor
 from service.db.types import DamagedDocument
-from service.db.unready import is_disk_full
+from service.db.unready import is_damaged, is_disk_full, reason
 from service.problems import ProblemDetail, answer
 
 
@@ -59,6 +59,11 @@ class PageRoute(APIRoute):
             except (OperationalError, PoolTimeout) as error:
                 response = fault_page(_DISK_FULL if is_disk_full(error) else _NO_DATABASE)
                 response.headers["Retry-After"] = "2"
+            except DBAPIError as error:
+                if not is_damaged(error):
+                    raise
+                detail = f"The database says: {reason(error)}. Restore it from a backup."
+                response = fault_page(PageFault(500, "The database is damaged", detail))
             except DamagedDocument as error:
                 detail = f"The page needs a row of the database that is damaged: {error}. Restore it from a backup."
                 response = fault_page(PageFault(500, "The database is damaged", detail))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,9 +106,25 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def points(value: int | None) -> str:
+    """How many points of a space there are, or that it is more than is counted."""
+    from search.space.counted import told  # `service.later`
+
+    return NOTHING if value is None else told(value)
+
+
 def input_set(name: str) -> str:
     """What an input set of the check holds (search/proof/verify/inputs.py)."""
     return {"zeros": "signed zeros", "inf_nan": "infinities and NaN"}.get(name, words(name))
+
+
+def input_sets(names: Sequence[str]) -> str:
+    """All of a check; those that differ by a number alone are told once, with how many they are."""
+    kinds = Counter(name.rstrip("0123456789") for name in names)
+    told_once = (
+        input_set(kind) if count == 1 else f"{input_set(kind)} ({count} sets)" for kind, count in kinds.items()
+    )
+    return ", ".join(told_once) or NOTHING
 
 
 def approximation(function: str) -> str:
@@ -193,7 +210,8 @@ def drawing(svg: str) -> str:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
-        us, seconds, count, many, data_size, share, baseline, factor, behind, short, words, input_set, approximation,
+        us, seconds, count, many, data_size, share, baseline, factor, behind, short, words, input_set,
+        input_sets, points, approximation,
         setting, point, largest, term, absolute, ago, when,
         drawing,
     )

@@ -19,6 +19,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.db.instant import Instant
 from service.db.types import loads
+from service.db.unready import is_damaged
 
 PATIENT_MS = 30_000
 """How long a SQLite writer waits for another one, where nobody waits for it."""
@@ -135,6 +136,8 @@ def _reason(error: DBAPIError) -> str:
     first = lines[0].rstrip(".")
     if first == "file is not a database":
         return "the file is not a SQLite database. Name another file."
+    if is_damaged(error):
+        return f"{first}. Restore it from a backup."
     return f"{first}. Look whether it exists, is up, and may be used by this user."
 
 

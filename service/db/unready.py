@@ -20,3 +20,9 @@ def is_disk_full(error: Exception) -> bool:
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
     return getattr(cause, "sqlstate", None) == _DISK_FULL
+
+
+def is_damaged(error: Exception) -> bool:
+    """True if the file of a SQLite database holds what SQLite never wrote: nothing but a backup mends that."""
+    code = getattr(getattr(error, "orig", None), "sqlite_errorcode", None)
+    return code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

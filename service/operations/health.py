@@ -10,7 +10,7 @@ from fusetune.wire.version import VERSION
 from service.db import cards
 from service.db.engine import DatabaseFault
 from service.db.migrate import is_current
-from service.db.unready import is_disk_full
+from service.db.unready import is_damaged, is_disk_full
 from service.operations.context import Context
 from service.operations.presence import alive_since
 
@@ -29,8 +29,8 @@ def ready(context: Context) -> Health:
         with context.db.read() as session:
             workers = cards.alive(session, alive_since(context.settings))
             fake = sum(cards.is_invented(session, worker.card_id) for worker in workers)
-    except (SQLAlchemyError, DatabaseFault):
-        return _unavailable("does not answer")
+    except (SQLAlchemyError, DatabaseFault) as error:
+        return _unavailable("is damaged" if is_damaged(error) else "does not answer")
     try:
         context.db.prove_writable()
     except SQLAlchemyError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fusetune.wire.service import SchedulerSpace, SpaceRequest, SpaceView
-from search.space.products import MOST_COUNTED
+from search.space.counted import MOST_COUNTED
 from search.space.schedulers import refusals
 from search.space.space import Space
 from service.db import cards

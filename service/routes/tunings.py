@@ -24,6 +24,7 @@ from fusetune.wire.service import (
 )
 from service.operations import events, tunings
 from service.operations.board import Board
+from service.operations.errors import NotFound
 from service.operations.tunings import TuningOrder
 from service.problems import (
     BODY_TOO_LARGE,
@@ -189,7 +190,10 @@ async def watch_tuning(
         pause_s = context.settings.poll_s / (_URGENT if event.is_urgent else 1)
         if event.name == "end" or await _is_over(request, pause_s):
             return
-        event = await board.following(tuning_id) or event
+        try:
+            event = await board.following(tuning_id) or event
+        except NotFound:  # it ended and was deleted between two looks: who asks again is told so
+            return
 
 
 async def _is_over(request: Request, pause_s: float) -> bool:

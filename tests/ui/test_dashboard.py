@@ -51,6 +51,13 @@ def test_the_map_of_tensor_memory_is_drawn(clean: Page, service: Service) -> Non
     assert clean.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "pictures scroll in their frame"
 
 
+def test_a_long_name_stays_on_a_narrow_page(clean: Page, service: Service) -> None:
+    clean.set_viewport_size({"width": 390, "height": 800})
+    clean.goto(f"/tunings/{service.ids.done}")
+    clean.evaluate("document.querySelector('h1').textContent = 'a_long_name'.repeat(7)")
+    assert clean.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
 def test_by_keyboard_alone(clean: Page) -> None:
     clean.goto("/")
     clean.keyboard.press("Tab")

@@ -245,6 +245,7 @@ def _refuse_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _reasons(error: ValidationError) -> tuple[str, ...]:
     faults = error.errors(include_url=False, include_input=False)
+    faults = [fault for fault in faults if fault["loc"] == ("format",)] or faults  # of another document no more is told
     shown = [f"{'.'.join(map(str, fault['loc'])) or 'lock'}: {fault['msg']}." for fault in faults[:_SHOWN_FAULTS]]
     left = len(faults) - len(shown)
     return (*shown, *([f"{left} more faults."] if left else []))

@@ -12,8 +12,8 @@ from compiler.arch import Arch, Card
 from compiler.errors import Unsupported
 from compiler.ir.fusion import Fusion
 from search.cost.ranker import CardRanker
+from search.space.counted import MOST_COUNTED
 from search.space.memory import refuse_beyond
-from search.space.products import MOST_COUNTED
 from search.space.protocol import Scheduler
 from search.space.schedulers import refusals, schedulers_for, told_together
 from search.space.space import Space

@@ -10,7 +10,7 @@ from compiler.pipeline import generate
 from compiler.schedule.trace import ProgramTrace
 from search.cost.model import predict
 from search.cost.predicting import features_of, predictor
-from search.space.products import MOST_COUNTED
+from search.space.counted import MOST_COUNTED
 from search.space.schedulers import refusals, schedulers_for
 from search.space.schedulers.launches import MOST_CHARS, Launches, Scored, rank_by_rank
 from search.tuning.candidates.draft import foreseen_here

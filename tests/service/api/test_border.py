@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 import structlog
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DatabaseError, OperationalError
 from starlette.requests import ClientDisconnect
 
 from service.dashboard.pages import tunings as dashboard_tunings
@@ -188,6 +188,16 @@ def test_a_row_that_is_no_json_is_named(tmp_path: Path) -> None:
         page = service.client.get(f"/tunings/{id}", headers=BROWSER)
         assert page.status_code == 500
         assert "The database is damaged" in page.text
+
+
+def test_a_file_that_sqlite_cannot_read_is_named(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    cause = sqlite3.DatabaseError("database disk image is malformed")
+    cause.sqlite_errorcode = sqlite3.SQLITE_CORRUPT | 1 << 8  # SQLITE_CORRUPT_VTAB
+    fail_with(monkeypatch, DatabaseError("SELECT swordfish", {}, cause))
+    problem = check(shared.client.get("/v1/tunings"), 500, "damaged-row")
+    assert "malformed" in problem["detail"]
+    assert "backup" in problem["fix"]
+    assert "swordfish" not in str(problem)
 
 
 def test_readiness_is_that_of_the_database(shared: World, monkeypatch: pytest.MonkeyPatch) -> None:

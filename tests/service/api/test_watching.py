@@ -7,10 +7,12 @@ import threading
 from typing import Any
 
 import pytest
+import structlog
 from sqlalchemy.exc import OperationalError
 
 from fusetune.wire.service import TuningView
 from service.db import tunings
+from service.db.models import TuningRow
 from service.operations import tunings as operations
 from service.operations.context import Context
 from service.operations.events import event_of, latest
@@ -61,6 +63,21 @@ def test_a_watcher_sees_each_change_and_the_end(service: World) -> None:
     assert views[2]["trials"]["measured"] == 2
     assert views[3]["note"] == "nothing was found"
     assert len({event["id"] for event in seen}) == 4
+
+
+def test_the_stream_of_a_tuning_that_is_deleted_ends(service: World) -> None:
+    id = opened(service)["id"]
+
+    def delete() -> None:
+        with service.db.write() as session:
+            session.delete(session.get_one(TuningRow, id))
+
+    thread = in_a_while(service, delete)
+    with structlog.testing.capture_logs() as lines:
+        assert [event["event"] for event in events(service, id)] == ["progress"]
+    assert [line["event"] for line in lines] == ["request"]
+    thread.join()
+    assert service.client.get(f"/v1/tunings/{id}/events").status_code == 404
 
 
 def test_what_has_changed_is_all_that_is_sent_between_the_first_event_and_the_last(service: World) -> None:

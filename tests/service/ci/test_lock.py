@@ -92,6 +92,15 @@ DAMAGES = [
 ]
 
 
+def test_of_another_document_no_more_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "add.json"
+    path.write_text('{"format": "fusetune.fusion/1", "inputs": [], "ops": []}')
+    with pytest.raises(LockError) as refused:
+        read_lock(path)
+    assert "fusetune.lock/1" in str(refused.value)
+    assert "inputs" not in str(refused.value)
+
+
 @pytest.mark.parametrize(("damage", "told"), DAMAGES)
 def test_a_damaged_lock_is_refused_with_the_place(
     place: Path, damage: Callable[[dict[str, Any]], None], told: str
