@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,8 +83,8 @@ class _Join:
             waiting = [n for n in waiting if n not in ready]
             row, at = self._settled(len(flat), held, knob, ready)
             asked = {name for n in waiting for name in self.constraints[n].axes}
-            flat = flat[row] + at * np.int64(self.strides[knob.name])
-            held = {name: was[row] for name, was in held.items() if name in asked}
+            flat = flat.take(row) + at * np.int64(self.strides[knob.name])
+            held = {name: was.take(row) for name, was in held.items() if name in asked}
             if knob.name in asked:
                 held[knob.name] = at
         self.legal += len(flat)
@@ -101,15 +102,16 @@ class _Join:
                 others.append(number)
                 continue
             last = np.ascontiguousarray(np.moveaxis(table, axes.index(knob.name), -1))
-            mask = mask & last[tuple(held[name] for name in axes if name != knob.name)]
-        row, column = np.nonzero(np.broadcast_to(mask, (count, mask.shape[-1])))
+            mask = mask & looked_up(last, [held[name] for name in axes if name != knob.name])
+        places = np.flatnonzero(np.broadcast_to(mask, (count, mask.shape[-1])))
+        row, column = np.divmod(places.astype(np.uint32), np.uint32(mask.shape[-1]))
         at = column.astype(np.int16)
         for number in others:
             names = [name for name in self.constraints[number].axes if name != knob.name]
-            legal = self.allows(number, {**{name: held[name][row] for name in names}, knob.name: at})
+            legal = self.allows(number, {**{name: held[name].take(row) for name in names}, knob.name: at})
             if not legal.all():
                 kept = np.flatnonzero(legal)
-                row, at = row[kept], at[kept]
+                row, at = row.take(kept), at.take(kept)
         return row, at
 
     def _halves(
@@ -123,6 +125,18 @@ class _Join:
                 return None
             found.append(part)
         return np.concatenate(found)
+
+
+def looked_up(table: NDArray[np.bool_], positions: Sequence[NDArray[np.integer[Any]]]) -> NDArray[np.bool_]:
+    """`table[tuple(positions)]`, of arrays of one length, by a single index, which takes NumPy a third of the time."""
+    inside = table.shape[len(positions) :]
+    if not positions:
+        return table
+    place = positions[0].astype(np.intp)
+    for at, size in zip(positions[1:], table.shape[1:], strict=False):
+        place *= size
+        place += at
+    return table.reshape(-1, *inside).take(place, axis=0)
 
 
 def _next(waiting: Sequence[Constraint], left: dict[str, Knob]) -> str:

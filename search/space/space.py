@@ -20,7 +20,7 @@ from compiler.errors import Violation
 from search.space.blocks import SPARSE, Block, BlockMasks, Corners, blocks_of, distances
 from search.space.constraints import Constraint, Mask
 from search.space.counted import MOST_COUNTED
-from search.space.joined import MOST_JOINED, joined
+from search.space.joined import MOST_JOINED, joined, looked_up
 from search.space.knobs import Knob, KnobValue, Point
 from search.space.products import nearest_in_parts, sample_parts
 
@@ -179,8 +179,7 @@ class Space:
         if table is None and self._combinations(number) <= points:
             table = c.on(self._arrays(number))
         if table is not None:
-            legal: Mask = table[tuple(positions[name] for name in c.axes)]
-            return legal
+            return looked_up(table, [positions[name] for name in c.axes])
         values = {n: array[positions[n]] for array, n in zip(self._arrays(number), c.axes, strict=True)}
         return np.broadcast_to(c.holds(values), values[c.axes[0]].shape)
 
