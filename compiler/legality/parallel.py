@@ -120,7 +120,8 @@ def values_for_other_threads_lie_in_memory_they_share(s: Schedule) -> Iterator[V
 @model_rule
 def values_held_by_one_thread_are_not_read_by_many(s: Schedule) -> Iterator[Violation]:
     """A sum across threads or blocks leaves its result with one of them; who reads it on that dimension must get it by
-    a broadcast, or through shared or global memory. (nvFuser, thread predicates)"""
+    a broadcast, or through shared or global memory. (nvFuser, thread predicates) Of a product that the blocks of a
+    cluster sum each has all, or a slice where what comes of it is on Cluster."""
     for bad in s.sync.misread:
         types = ", ".join(bad.types)
         yield Violation(

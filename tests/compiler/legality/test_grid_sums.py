@@ -9,7 +9,9 @@ from tests.compiler.products import Groups, product
 from tests.compiler.schedules import P
 
 THREE_PARTS = Groups(rows=64, columns=64, groups=1, stages=2, parts=3)
+SLICES = replace(THREE_PARTS, columns=48, parts_on=P.CLUSTER, slices=True)
 FUSION = product(128, 64, 384, out="f32")
+ROUNDED = product(128, 64, 384)
 
 
 def moved(to: P) -> tuple[st.Step, ...]:
@@ -41,6 +43,12 @@ CASES = (
         lambda: groups(of=product(1536, 1536, 128), how=Groups(stages=5, dealt=132)),
         lambda: groups(of=product(1536, 1536, 128), how=Groups(stages=5, dealt=133)),
         (("blocks_that_are_waited_for_find_room", "v1_matmul", 133, 132),),
+    ),
+    Case(
+        "slices of a sum that a cluster makes",
+        lambda: groups(of=ROUNDED, how=SLICES),
+        lambda: groups(st.Parallelize("v1", 1, P.UNROLL), of=ROUNDED, how=SLICES),
+        (("inlined_axes_are_the_consumers_axes", "w3 in v1: axis 1", "Cluster 3", "Unroll 3"),),
     ),
     Case(
         "groups with tiles of their own",

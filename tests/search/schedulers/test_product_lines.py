@@ -32,6 +32,7 @@ POINT: Mapping[str, Any] = {
     "store_columns": 32,
     "swap": False,
     "parts": 1,
+    "sums_in": "memory",
     "dealt": False,
     "math": "exact",
 }
@@ -69,3 +70,14 @@ def test_kernels_of_short_lines_are_proven(changed: Mapping[str, Any], pool: Com
     assert {m.swizzle for m in made.kernel.tensor_maps} == {64, 128}
     proof = verify(made, artifact(made, pool.submit(made.source, HOPPER.name).result()), pool)
     assert (proof.fault, proof.undone) == ("", "")
+
+
+@pytest.mark.parametrize("n", [40, 72])
+def test_what_the_space_stores_in_boxes_of_few_columns_compiles(n: int) -> None:
+    """Results whose rows are no whole lines, shorter than a tile: legal by the space, and by all rules."""
+    fusion = product(384, n, 264, right="mn")
+    space = PRODUCT.space(fusion, HOPPER).having({"store": "tma"})
+    points = space.sample(6, n)
+    assert len(points) == 6
+    for point in points:
+        assert generate(PRODUCT.trace(fusion, point), HOPPER).kernel.tensor_maps
