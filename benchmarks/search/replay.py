@@ -17,7 +17,7 @@ import gzip
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -56,6 +56,7 @@ class Table:
     name: str
     us: Mapping[Candidate, float | None]
     ranked: tuple[Candidate, ...] = ()
+    predicted_us: Mapping[Candidate, float] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Table:
@@ -71,7 +72,8 @@ class Table:
         known = [(one, point) for one, point in zip(told, points, strict=False) if one is not None]
         by_time = [Ranked(point, told_us) for told_us, point in sorted(known, key=lambda pair: pair[0])]
         ranked = spread(by_time, MOST_RANKED)
-        return cls(path.name.partition(".")[0], us, tuple(ranked))
+        predicted_us = {one.candidate: one.predicted_us for one in by_time}
+        return cls(path.name.partition(".")[0], us, tuple(ranked), predicted_us)
 
     @property
     def best_us(self) -> float:
@@ -165,7 +167,9 @@ SAMPLERS: Mapping[str, Make] = {
     "random": lambda table, spaces, seed: RandomSampler(spaces, seed),
     "plain TPE": lambda table, spaces, seed: OptunaSampler(spaces, seed),
     "guided": lambda table, spaces, seed: GuidedSampler(spaces, seed, ()),
-    "guided, ranked": lambda table, spaces, seed: GuidedSampler(spaces, seed, table.ranked),
+    "guided, ranked": lambda table, spaces, seed: GuidedSampler(
+        spaces, seed, table.ranked, predicted_us=table.predicted_us
+    ),
 }
 """By name; the last is left out of tables that know of no predictions."""
 

@@ -23,7 +23,7 @@ class KernelFeatures:
     write_run_cost       the same of writing
     write_spread         pages that are written to at a time, over pages that the same bytes would fill
     bytes_in_flight_per_sm  bytes that one SM's resident blocks request before any of them waits
-    warp_instructions    instructions issued, one a warp
+    warp_instructions    instructions that count for the time, one a warp
     mufu_ops             special-function operations, one a lane
     smem_wavefronts      shared-memory wavefronts and shuffles
     blocks               of the grid

@@ -38,6 +38,10 @@ CLUSTER_EXCHANGE_US = 0.12
 clusters of 30 fusions on an H200 gave 0.3 and 0.12; since blocks arrive without a fence (`barrier.cluster.arrive`,
 relaxed), such kernels took 2 to 4 % less: about half of the first."""
 
+EXCHANGE_US, FROM_CLUSTER = 0.04, 3
+"""What each exchange of a block adds on its multiprocessor in clusters of so many blocks or more, whatever runs beside
+it. A fit to 4,701 kernels of 25 fusions on an H200; pairs are predicted as well without."""
+
 MULTICAST_US = 0.08
 """What each block of a kernel with multicasts adds on its multiprocessor: a place stays empty until all blocks of a
 cluster have ended, and a copy waits until all have begun. H200, 100 pairs of kernels with and without, of 5 fusions:
@@ -79,10 +83,11 @@ def overlap(terms: Iterable[float], exponent: float) -> float:
 
 
 def issue_us(card: Card, features: KernelFeatures) -> float:
-    """Instructions over the issue slots, or over what the resident warps can fill of them."""
+    """Instructions over the issue slots, and over what the resident warps fill of them: a warp that waits for itself
+    waits for others, too."""
     warps = features.resident(card) * features.warps_per_block
-    per_clock = min(ISSUES_PER_CLOCK_PER_SM, WARP_ISSUES_PER_CLOCK * warps)
-    return features.warp_instructions / (per_clock * features.clocks_per_us(card))
+    clocks = 1 / ISSUES_PER_CLOCK_PER_SM + 1 / (WARP_ISSUES_PER_CLOCK * warps)
+    return clocks * features.warp_instructions / features.clocks_per_us(card)
 
 
 def mufu_us(card: Card, features: KernelFeatures) -> float:
@@ -135,6 +140,8 @@ def cluster_us(card: Card, features: KernelFeatures) -> float:
     sms = features.active_sms(card)
     places = sms * features.resident(card)
     waits_us = (features.blocks * CLUSTER_START_US + features.exchanges * CLUSTER_EXCHANGE_US) / places
+    if features.cluster >= FROM_CLUSTER:
+        waits_us += EXCHANGE_US * features.exchanges / sms
     return waits_us + (MULTICAST_US * features.blocks / sms if features.is_multicast else 0.0)
 
 

@@ -11,9 +11,11 @@ from compiler.lower import sync_ir
 from compiler.pipeline import Generated, GeneratedLaunch
 from fusetune.wire.artifact import Resources
 from search.cost.accesses import first_warp, wavefronts_of
+from search.cost.diverging import other_sides
 from search.cost.features import KernelFeatures
-from search.cost.instructions import issues_of, mufu_ops_of
+from search.cost.instructions import mufu_ops_of
 from search.cost.invariants import invariant_divisions
+from search.cost.machine_code import counted_of
 from search.cost.model import Prediction, in_a_row, predict
 from search.cost.product_features import has_products, product_features
 from search.cost.products import predict_product
@@ -80,6 +82,7 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
     runs = run_costs(sites, kernel, lanes, fusion, again)
     tiles = max(site.tiles for site in sites)
     invariant = invariant_divisions(kernel.body)
+    counted = sum(counted_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites)
     return KernelFeatures(
         dram_read_bytes=sum(read_bytes(fusion).values()),
         dram_write_bytes=sum(written_bytes(fusion).values()) + partial_sector_bytes(sites, kernel, fusion),
@@ -92,7 +95,7 @@ def features_of(generated: Generated | GeneratedLaunch, resources: Resources | N
         write_run_cost=runs.write,
         write_spread=written_spread(sites, kernel, resident),
         bytes_in_flight_per_sm=max(1.0, resident * bytes_in_flight(sites, kernel)),
-        warp_instructions=warps * sum(issues_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites),
+        warp_instructions=warps * (counted + other_sides(kernel)),
         mufu_ops=warps * WARP_THREADS * sum(mufu_ops_of(s.statement, invariant) * s.per_tile * s.tiles for s in sites),
         smem_wavefronts=warps * sum(wavefronts_of(s.statement, lanes) * s.per_tile * s.tiles for s in sites),
         blocks=blocks,

@@ -7,7 +7,7 @@ from math import log2
 
 from search.space.knobs import KnobValue
 
-FEATURES = 2
+FEATURES = 3
 """Rises when what is read changes, or the terms of a prediction mean something else: what was fitted to other features
 is not used."""
 

@@ -6,24 +6,19 @@ have no such ends: whole rows of a whole number of sectors, and tiles with a hal
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.arch import SECTOR_BYTES, WARP_THREADS
-from compiler.ir.expr import Expr
+from compiler.arch import SECTOR_BYTES
 from compiler.ir.fusion import Fusion
 from compiler.ir.touched import written_bytes
 from compiler.lower import kernel_ir as k
 from search.cost.sites import StatementSite
+from search.cost.warps import WARPS, some_warps
 
 PARTIAL_BYTES = 20.0
 """What a warp's store of part of a sector costs beside the bytes that it stores. A fit to the 2,000 candidates of 18
 fusions with such rows, measured on an H200: with any one of these left out it lies between 16 and 24."""
-
-_WARPS = 256
-"""Warps that are looked at, of any block in any turn of its loops: the mean of so many is within 5 % of that of all."""
 
 
 def partial_sector_bytes(sites: list[StatementSite], kernel: k.Kernel, fusion: Fusion) -> float:
@@ -48,30 +43,15 @@ def _of_warps(s: k.GlobalStore, site: StatementSite, kernel: k.Kernel) -> NDArra
     item = s.source.dtype.nbytes
     conditions = (*site.conditions, *s.guards, *s.ends)
     expressions = [s.offset, *(side for c in conditions for side in (c.left, c.right))]
-    values = _some_warps(kernel, expressions)
+    values = some_warps(kernel, expressions)
     shape = values["tx"].shape
     starts = np.broadcast_to(s.offset.evaluate(values) * item, shape)
     stores = np.ones(shape, dtype=np.bool_)
     for c in conditions:
         stores &= np.broadcast_to(c.left.evaluate(values) < c.right.evaluate(values), shape)
-    warp = np.broadcast_to(np.arange(_WARPS)[:, None] << 48, shape)
+    warp = np.broadcast_to(np.arange(WARPS)[:, None] << 48, shape)
     keys = (warp + starts // SECTOR_BYTES)[stores]  # a vector lies in one sector: it is aligned to its size
     filled = np.unique(keys, return_counts=True)[1] * item * s.width
     if not len(filled) or filled.max() < SECTOR_BYTES:
         return np.array([filled.sum(), 0], dtype=np.float64)
     return np.array([filled.sum(), np.count_nonzero(filled < SECTOR_BYTES)], dtype=np.float64)
-
-
-def _some_warps(kernel: k.Kernel, expressions: list[Expr]) -> dict[str, Any]:
-    """Values of all variables for the lanes of some warps, in blocks and turns of loops drawn evenly."""
-    draw = np.random.default_rng(0)
-    warps = draw.integers(0, max(1, kernel.threads // WARP_THREADS), (_WARPS, 1))  # whole ones, if there are any
-    thread = warps * WARP_THREADS + np.arange(min(WARP_THREADS, kernel.threads))
-    x, y, _ = kernel.block
-    values: dict[str, Any] = {"tx": thread % x, "ty": thread // x % y, "tz": thread // (x * y)}
-    for name, blocks in zip(("bx", "by", "bz"), kernel.grid, strict=True):
-        values[name] = draw.integers(0, blocks, (_WARPS, 1))
-    for variable in sorted({v for e in expressions for v in e.variables}, key=lambda v: v.name):
-        if variable.name not in values:
-            values[variable.name] = draw.integers(0, max(1, variable.extent), (_WARPS, 1))
-    return values

@@ -122,11 +122,13 @@ def tune_on(
         def rank(points: int, seconds: float, is_stopped: Callable[[], bool]) -> list[Ranked]:
             with timeline.span(SearchStage.RANKING):
                 ranking = plan.ranking(drafts.foresee, points, seed, seconds, is_stopped=is_stopped)
+            predicted_us.update((one.candidate, one.predicted_us) for one in ranking)
             if early is not None and ranking:
                 early.best_predicted_us = ranking[0].predicted_us
             return ranking
 
         known: list[Ranked] = []
+        predicted_us: dict[Candidate, float] = {}
         begun = [*first, *(one for _, one in warm)]
         better: Future[Sequence[Candidate]] | None = None
         awaited: Awaited | None = None
@@ -155,7 +157,7 @@ def tune_on(
         tuner = Tuner(
             builds=builder if elsewhere is None else SharedBuilds(builder, hosts, processes + _AHEAD),
             device=gpu.device,
-            sampler=GuidedSampler(spaces, seed, [*begun, *spread(ranking)], better, proposals),
+            sampler=GuidedSampler(spaces, seed, [*begun, *spread(ranking)], better, proposals, predicted_us),
             journal=log,
             budget=budget,
             settings=SearchSettings(queue_depth=processes + _AHEAD, floor_us=floor),

@@ -40,7 +40,7 @@ GRAINS = {16, 32, 128}
 ALLOWED = {
     ("compiler.schedule.document", "MAX_RANK"): "of a document: what we read, not what a card takes",
     ("search.cost.written", "_SMS"): "of a measured ratio, in which the exact number cancels",
-    ("search.cost.sectors", "_WARPS"): "how many warps are looked at",
+    ("search.cost.warps", "WARPS"): "how many warps are looked at",
     ("search.cost.spills", "_LEAST_REGISTERS"): "measured: what a kernel needs beside its values",
     ("search.space.schedulers.flat_worthwhile", "MIN_WORD_BYTES"): "measured: what is worth an access",
     ("search.space.schedulers.flat_worthwhile", "MAX_REGISTER_BYTES"): "measured: what a thread may hold",

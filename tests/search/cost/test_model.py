@@ -112,8 +112,8 @@ def test_the_rate_follows_the_mix_of_reads_and_writes(reads: float, writes: floa
 @pytest.mark.parametrize(
     ("change", "term", "us"),
     [
-        # 132 SMs at 1980 MHz are 261360 clocks a us.
-        pytest.param({"warp_instructions": 4 * 261360 * 50.0}, "issue", 50.0, id="issue"),
+        # 132 SMs at 1980 MHz are 261360 clocks a us; 64 warps of an SM fill its four slots by 26.88 of 4 over 30.88.
+        pytest.param({"warp_instructions": 4 * 261360 * 50.0}, "issue", 50.0 * (1 + 4 / (0.42 * 64)), id="issue"),
         pytest.param({"mufu_ops": 16 * 261360 * 30.0}, "mufu", 30.0, id="mufu"),
         pytest.param({"smem_wavefronts": 261360 * 20.0}, "smem", 20.0, id="smem"),
         pytest.param({"l2_read_bytes": 37 * 261360 * 900.0}, "bandwidth", 900.0, id="l2-bound"),
@@ -130,13 +130,16 @@ def test_the_rate_follows_the_mix_of_reads_and_writes(reads: float, writes: floa
         pytest.param({"copies": 132 * 8000.0}, "copies", 8000 * 7 / 1980, id="the-copy-engine-is-busy"),
         pytest.param({"copies": 264 * 4000.0, "blocks": 264, "blocks_per_sm": 2}, "copies", 108.0, id="threads-issue"),
         pytest.param(
-            {"blocks": 240 * 8, "blocks_per_sm": 8, "cluster": 4, "exchanges": 240 * 8}, "cluster", 0.54, id="clusters"
+            {"blocks": 240 * 8, "blocks_per_sm": 8, "cluster": 4, "exchanges": 240 * 8}, "cluster", 1.18, id="clusters"
         ),
         pytest.param(
             {"blocks": 120 * 100, "blocks_per_sm": 100, "cluster": 4, "is_multicast": True},
             "cluster",
             8.15,
             id="a-place-stays-empty-until-all-blocks-of-a-multicast-have-ended",
+        ),
+        pytest.param(
+            {"blocks": 264 * 4, "blocks_per_sm": 8, "cluster": 2, "exchanges": 264 * 4}, "cluster", 0.27, id="pairs"
         ),
         pytest.param({"exchanges": 1000}, "cluster", 0.0, id="no-cluster"),
         pytest.param({"tiles": 13200, "syncs_per_tile": 2, "blocks_per_sm": 1}, "sync", 3.0, id="sync"),
