@@ -38,6 +38,10 @@ SWITCHES: dict[str, tuple[Callable[[], None], str | None]] = {
     "allow_tf32, not": (lambda: set_old(False), None),
     "fp32_precision": (lambda: set_new("tf32"), "tf32"),
     "fp32_precision of IEEE": (lambda: set_new("ieee"), None),
+    "high, then fp32_precision of IEEE": (
+        lambda: (torch.set_float32_matmul_precision("high"), set_new("ieee"))[1],
+        None,
+    ),
 }
 
 
