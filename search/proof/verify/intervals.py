@@ -209,9 +209,7 @@ class Intervals:
         if not dtype.is_float:
             return Bounded(value, terms=terms) if x.is_known and y.is_known else self._anything(value)
         # Products of multiples of 1/2 are multiples of 1/4, which as many bits hold up to the same sum.
-        coarse = xp.asarray(True)
-        for low, high in ends:
-            coarse = coarse & ((low == high) & (low * 2.0 == xp.round(low * 2.0))).all()
+        coarse = are_coarse(ends[0][0], xp, *ends[0]) & are_coarse(ends[1][0], xp, *ends[1])
         if x.is_known and y.is_known and all(are_alike(*of, xp) for of in ends):
             return Bounded(value, terms=terms, is_coarse=coarse)
         made = self._settled(value, *ends_of_products(*ends, xp), ())
