@@ -27,6 +27,23 @@ GOLDEN = {
             arch_named(arch),
         ),
     ),
+    "product_in_slices_of_a_cluster": Golden(
+        ("sm_90a",),
+        lambda arch: generated(
+            "product",
+            product(16, 4096, 4096),
+            arch,
+            tile_rows=64,
+            tile_columns=16,
+            swap=True,
+            k_lines=2,
+            stages=6,
+            consumers="single",
+            store="vector",
+            parts=2,
+            sums_in="slice",
+        ),
+    ),
     "flat_vector": Golden(
         ALL,
         lambda arch: generated(
