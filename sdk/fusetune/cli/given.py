@@ -56,7 +56,7 @@ def _lowered(text: str, inputs: Sequence[str]) -> tuple[Fusion, Any]:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # a TypeError: `.module` is of no package
         fix = "Write it like package.module:function, from a folder where Python finds it."
         raise refused("FUSION", text, f"a function of a module ({error})", fix) from None
     finally:
@@ -80,7 +80,7 @@ def _tensor(word: str) -> Any:
         raise refused("--input", word, "an element type and sizes", "Write it like --input bf16[8192,4096].")
     try:
         return torch.zeros([int(n) for n in numbers], dtype=getattr(torch, names[dtype]))
-    except RuntimeError:  # beyond 64 bits, or no room: torch says both so
+    except (RuntimeError, TypeError):  # no room, or bytes or a size beyond 64 bits
         raise refused(
             "--input", word, "a tensor that finds room in this machine's memory", "Name smaller sizes."
         ) from None
