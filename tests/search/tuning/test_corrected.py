@@ -62,6 +62,6 @@ def test_times_that_are_none_tell_nothing(none: float) -> None:
     measured = {one: us * (1.0 if is_bulk(one) else 0.7) for one, us in [*PREDICTED.items()][::4]}
     left = [one for one in ALL if one not in measured][1:]
     strange, unpredicted = ALL[0], ALL[1]
-    found = corrected([*left, unpredicted], PREDICTED | {unpredicted: none}, measured | {strange: none})
+    found = corrected([*left, unpredicted], {**PREDICTED, unpredicted: none}, measured | {strange: none})
     without = {one: us for one, us in measured.items() if one is not strange}
     assert found == [unpredicted, *corrected(left, PREDICTED, without)]
