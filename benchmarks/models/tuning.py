@@ -13,6 +13,7 @@ from pathlib import Path
 from compiler.errors import CompilerError
 from compiler.generator import GENERATOR
 from compiler.wire import bind
+from fusetune.errors import OutdatedProof
 from fusetune.kernel import Kernel
 from fusetune.wire.binding import Binding
 from fusetune.wire.canonical import binding_hash, fingerprint
@@ -79,13 +80,18 @@ def key_of(fusion: Fusion, binding: Binding) -> Key:
 
 
 class FolderSource:
-    """The kernels that a search has left in `DIR/kernels`. What is asked for and not there is in `asked`."""
+    """The kernels that a search has left in `DIR/kernels`; those that an older verifier proved are told and left out.
+    What is asked for and not there is in `asked`."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.kernels: dict[Key, Kernel] = {}
         self.asked: dict[Key, AskedRegion] = {}
         for path in sorted((folder / KERNELS).glob("*.json")) if folder is not None else ():
-            kernel = Kernel.load(path)
+            try:
+                kernel = Kernel.load(path)
+            except OutdatedProof as error:
+                print(error, flush=True)
+                continue
             self.kernels[kernel.artifact.fingerprint, kernel.artifact.binding] = kernel
 
     def peek(self, fusion: Fusion, binding: Binding) -> Kernel | None:

@@ -194,12 +194,17 @@ def _in_tf32(dtype: DType) -> _Step:
     import torch
 
     def step(x: Array, y: Array) -> Array:
-        before = torch.get_float32_matmul_precision()
+        newest = torch.backends.cuda.matmul.fp32_precision
+        try:
+            before = torch.get_float32_matmul_precision()
+        except RuntimeError:  # it refuses to say where the newest switch alone was set
+            before = "highest"
         torch.set_float32_matmul_precision("high")
         try:
             return (x @ y).to(torch_dtypes()[dtype])
         finally:
             torch.set_float32_matmul_precision(before)
+            torch.backends.cuda.matmul.fp32_precision = newest
 
     return step
 

@@ -11,8 +11,8 @@ from compiler.ir.fusion import Fusion
 from compiler.lower.kernel_ir import RemoteStore
 from compiler.lower.traversal import walk
 from compiler.nvrtc import CompilePool
-from compiler.pipeline import artifact
-from tests.compiler.products import Groups, product
+from compiler.pipeline import artifact, generate
+from tests.compiler.products import Groups, by_warp_groups, product
 from tests.compiler.schedules import P
 from tests.compiler.test_grid_sums import HOPPER, ROUNDED, Made, made
 
@@ -78,6 +78,10 @@ STRUCTURES = {
         product(65, 40, 264, batch=2),
         replace(FIRST, parts=2),
     ),
+    "blocks that stay, of which all go on with the whole sum": (
+        product(256, 64, 256),
+        replace(FIRST, parts=2, blocks=1),
+    ),
     "sixteen blocks": (product(64, 128, 1024), replace(SLICES, columns=128, parts=16)),
 }
 
@@ -95,6 +99,15 @@ def test_other_structures(name: str, pool: CompilePool) -> None:
     fusion, how = STRUCTURES[name]
     verdict = made(pool, fusion, how).run()
     assert (verdict.fault, verdict.max_error) == ("", 0.0)
+
+
+def test_blocks_that_stay_exchange_their_parts() -> None:
+    """They have several sums: each has the whole of every one, added up as what other reductions exchange is."""
+    source = generate(
+        by_warp_groups(*STRUCTURES["blocks that stay, of which all go on with the whole sum"]), HOPPER
+    ).source
+    assert source.count("= ft_fold_sum_f32(v1_matmul") == 1
+    assert "ft_fold_matmul" not in source
 
 
 FAULTS = {

@@ -298,6 +298,7 @@ TABLE: dict[str, Row] = {
     ),
     "benchmarks.service.publisher": Row(ours=("benchmarks.service", "service.db"), others=("stored",)),
     "benchmarks.search": Row(lazily=("compiler", "search")),
+    "benchmarks.search.again": Row(ours=("compiler", "search", "fusetune.wire"), others=("numpy",)),
     "benchmarks.search.first": Row(ours=("fusetune", "search.cli.load")),
     "benchmarks.search.replay": Row(ours=("search", "fusetune.wire"), others=("numpy",)),
     "benchmarks.search.ranked": Row(ours=("search",), others=("numpy",)),

@@ -43,7 +43,7 @@ def test_the_demo_says_why_its_service_ended(tmp_path: Path, monkeypatch: pytest
 def test_tune_and_call_says_that_there_is_no_service(dead_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert tune_and_call.main([dead_url]) == 2
     shown = capsys.readouterr()
-    assert "no service at" in shown.err
+    assert "no service answers at" in shown.err
     assert "Traceback" not in shown.err
 
 
@@ -80,7 +80,7 @@ def test_an_empty_batch_needs_no_service(dead_url: str) -> None:
 def test_the_training_loop_survives_a_dead_service(dead_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert training_loop.main([dead_url, "--steps", "3"]) == 0
     shown = capsys.readouterr().out
-    assert "plain operation for 256 rows: POST /v1/kernels/lookup: no service at" in shown
+    assert "plain operation for 256 rows: POST /v1/kernels/lookup: no service answers at" in shown
     assert "3 steps done" in shown
 
 

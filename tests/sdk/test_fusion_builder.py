@@ -110,10 +110,10 @@ REFUSED: list[tuple[str, Callable[[FusionBuilder, Tensor, Tensor], Any], str, st
     ("input returned", lambda f, x, b: f.output(x), "outputs[1].name", "copy"),
     ("truth value", lambda f, x, b: x + True, "ops[1].in[1]", "0 or 1"),
     ("another builder", lambda f, x, b: FusionBuilder().neg(x), "ops[0].in[0]", "one builder"),
-    ("a size for a shape", lambda f, x, b: f.input("q", 4, "f32"), "inputs[2].shape", "an array"),  # type: ignore[arg-type]  # what is refused
-    ("a text for a shape", lambda f, x, b: f.input("q", "MN", "f32"), "inputs[2].shape", "an array"),
-    ("a size for strides", lambda f, x, b: f.input("q", (4,), "f32", strides=1), "inputs[2].strides", "an array"),  # type: ignore[arg-type]  # what is refused
-    ("a number for dims", lambda f, x, b: x.permute(1), "ops[1].dims", "an array"),  # type: ignore[arg-type]  # what is refused
+    ("a size for a shape", lambda f, x, b: f.input("q", 4, "f32"), "inputs[2].shape", "in brackets: [4]"),  # type: ignore[arg-type]  # what is refused
+    ("a text for a shape", lambda f, x, b: f.input("q", "MN", "f32"), "inputs[2].shape", "in brackets"),
+    ("a size for strides", lambda f, x, b: f.input("q", (4,), "f32", strides=1), "inputs[2].strides", "brackets: [1]"),  # type: ignore[arg-type]  # what is refused
+    ("a number for dims", lambda f, x, b: x.permute(1), "ops[1].dims", "in brackets: [1]"),  # type: ignore[arg-type]  # what is refused
     ("nothing returned", lambda f, x, b: f.output(None), "outputs[1]", "the result of an operator"),  # type: ignore[arg-type]  # what is refused
     ("made of a derived size", lambda f, x, b: f.iota(f.cat((x, x), 0).shape, 0, "i32"), "ops[2].shape[0]", "symbol"),
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from benchmarks.models.tuning import FolderSource
 from fusetune.client import Client
 from fusetune.errors import OutdatedProof, ServerUnreachable
 from fusetune.kernel import Kernel
@@ -45,6 +46,14 @@ def test_a_kernel_of_an_older_verifier_is_refused(verifier: int | None) -> None:
     with pytest.raises(OutdatedProof) as caught:
         Kernel(proven_by(verifier))
     assert (caught.value.found, caught.value.expected) == (verifier or 1, VERIFIER)
+
+
+def test_a_benchmark_leaves_such_kernels_of_a_folder_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "kernels").mkdir()
+    for verifier in (OLDER, VERIFIER):
+        (tmp_path / "kernels" / f"{verifier}.json").write_text(proven_by(verifier).model_dump_json())
+    assert len(FolderSource(tmp_path).kernels) == 1
+    assert f"{OLDER}.json" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("verifier", [pytest.param(VERIFIER, id="todays"), pytest.param(VERIFIER + 1, id="newer")])

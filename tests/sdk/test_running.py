@@ -96,8 +96,8 @@ def test_a_service_that_is_away_is_told_and_not_asked_again_at_once(tmp_path: Pa
         source.request(FUSION, ROWS, weight=1)
         assert source.wait(30)
     assert len(calls) == 1
-    assert "no service at" in (source.trouble or "")
-    assert "no service at" in (source.why_not(FUSION, ROWS) or "")
+    assert "no service answers at" in (source.trouble or "")
+    assert "no service answers at" in (source.why_not(FUSION, ROWS) or "")
 
 
 def test_a_fault_of_ours_ends_no_thread(tmp_path: Path) -> None:

@@ -138,6 +138,13 @@ def test_a_fault_of_a_request_is_named_by_its_place(model: Any, document: Any, w
     assert first.fix
 
 
+def test_who_names_one_where_several_may_stand_is_told_how() -> None:
+    document = {"fusion": fusion([4], [{"op": "sum", "in": ["x"], "out": "y", "dims": 0}])}
+    with pytest.raises(InvalidDocument) as caught:
+        read(TuningRequest, document, "body")
+    assert caught.value.problems[0].fix == "Write it in brackets: [0]."
+
+
 HUGE = 10**390
 HOSTILE: list[Any] = [
     pytest.param(fusion([HUGE] * 20), {}, id="huge-sizes"),

@@ -89,7 +89,7 @@ CASES: list[tuple[str, Callable[[Document], Any], str, str, str]] = [
     ("size in quotes", first_input(shape=["4096", 8]), "inputs[0].shape[0]", "'4096'", "Rename the symbol"),
     ("size that is no integer", first_input(shape=[2.0, 8]), "inputs[0].shape[0]", "2.0", "such as 4096"),
     ("truth value as size", first_input(shape=[True, 8]), "inputs[0].shape[0]", "True", "such as 4096"),
-    ("shape that is a text", first_input(shape="M"), "inputs[0].shape", "'M'", "Write an array"),
+    ("shape that is a text", first_input(shape="M"), "inputs[0].shape", "'M'", "Write it in brackets: ['M']"),
     ("unknown dtype", first_input(dtype="fp32"), "inputs[0].dtype", "'fp32'", "one of these"),
     ("too few strides", first_input(strides=[1]), "inputs[0].strides", "1 strides", "remove them for a dense"),
     ("unknown operator", op("gellu", "x"), "ops[4].op", "gellu", "Did you mean gelu"),

@@ -21,7 +21,7 @@ from compiler.dtypes import DType
 from compiler.ir.domain import ScheduledFusion, computed_from, waiting_for_folds
 from compiler.ir.expr import Expr, Var, const, var
 from compiler.ir.iter_domain import ParallelType
-from compiler.ir.ops import REDUCTIONS, OpKind
+from compiler.ir.ops import CONTRACTIONS, REDUCTIONS, OpKind
 from compiler.ir.tensor import TensorOp, TensorView
 
 EXCHANGE_STAGES = 2
@@ -152,7 +152,7 @@ def _fold(sf: ScheduledFusion, nest: LoopNest, op: TensorOp, t: TensorView, onli
     leader = (linear // masks[0] % (2 * masks[-1] // masks[0]),) if masks else ()
     return Fold(
         tensor=t.name,
-        kind=op.kind,
+        kind=OpKind.SUM if op.kind in CONTRACTIONS else op.kind,
         dtype=t.dtype,
         elems=elems,
         masks=masks,

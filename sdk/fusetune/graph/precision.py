@@ -12,6 +12,9 @@ def precision_of_f32() -> Precision | None:
     torch.set_float32_matmul_precision, torch.backends.cuda.matmul.allow_tf32 or .fp32_precision; None where all bits
     are multiplied."""
     try:
-        return None if torch.get_float32_matmul_precision() == "highest" else "tf32"
+        if torch.get_float32_matmul_precision() == "highest":
+            return None
     except RuntimeError:  # it refuses to say where the newest switch alone was set
-        return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else None
+        pass
+    # The library asks the newest switch, which the older ones set too, and which may have been set after them.
+    return "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else None

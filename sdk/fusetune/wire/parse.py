@@ -192,6 +192,8 @@ def problem_of(fault: ErrorDetails, where: str, owner: type[BaseModel] | None = 
         expected = IN_WORDS.get(pattern, f"a text that matches {pattern}")
     else:
         expected = _EXPECTED.get(kind, fault["msg"])
+    if expected == "an array" and isinstance(fault["input"], int | float | str):
+        return Problem(where, found, expected, f"Write it in brackets: [{found}].")
     return Problem(where, found, expected, f"Write {expected} there.")
 
 

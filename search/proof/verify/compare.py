@@ -122,10 +122,10 @@ def _judge(expected: Expected, outputs: Array, part: slice, arrays: Arrays) -> t
         sign = xp.signbit(low)
         right = right & ~((low == 0) & (high == 0) & (sign == xp.signbit(high)) & (sign != xp.signbit(values)))
     # Differences of neighbours are exact, sums are not. Ends that are one number, infinite or NaN leave no room to use
-    # a share of: a right value there uses none, a wrong one twice what there is.
-    reach = xp.nan_to_num(xp.maximum(values - low, high - values) / (high - low), nan=0.5, posinf=0.5, neginf=0.5)
+    # a share of: a right value there uses none, a wrong one twice what there is, if no other has gone beyond its ends.
+    reach = xp.nan_to_num(xp.maximum(values - low, high - values) / (high - low), nan=0.5, posinf=1.5, neginf=0.5)
     most = 2.0 * reach.max() - 1.0
-    return right, xp.where(right.all(), most, xp.maximum(most, xp.full_like(most, 2.0)))
+    return right, xp.where(right.all() | (most > 1.0), most, xp.full_like(most, 2.0))
 
 
 def elements(expected: Expected, storage: Array, arrays: Arrays) -> Array:

@@ -26,7 +26,7 @@ STEPS = 4.0
 NOISE = 0.004
 """Variance of what no knob tells: a deviation of 6 %."""
 
-MOST_ORDERED, MOST_LEARNT = 256, 48
+MOST_ORDERED, MOST_LEARNT = 128, 48
 """Candidates that are ordered, the others stay behind; and measured ones that are learnt from, the newest."""
 
 
@@ -46,7 +46,7 @@ def corrected(
     first = sorted(told, key=lambda one: predicted_us[one])[:MOST_ORDERED]
     behind = set(told).difference(first)
     errors = np.log([measured_us[one] / predicted_us[one] for one in known])
-    alike = _alike([*known, *first])[:, : len(known)]
+    alike = _alike([*known, *first], len(known))
     weights = np.linalg.solve(alike[: len(known)] + NOISE * np.eye(len(known)), errors - np.median(errors))
     times = np.log([predicted_us[one] for one in first]) + alike[len(known) :] @ weights
     order = np.argsort(times, kind="stable").tolist()
@@ -57,9 +57,9 @@ def _is_time(us: float | None) -> bool:
     return us is not None and 0.0 < us < math.inf
 
 
-def _alike(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-    """By how much errors of two vary together. The scheduler counts as a knob; a knob that one lacks has a value of its
-    own; those that are equal in all do not count."""
+def _alike(candidates: Sequence[Candidate], known: int) -> NDArray[np.float64]:
+    """By how much errors of each and of the first `known` vary together. The scheduler counts as a knob; a knob that
+    one lacks has a value of its own; those that are equal in all do not count."""
     points = [{"scheduler": one.scheduler, **one.knobs} for one in candidates]
     columns: list[list[int]] = []
     for name in dict.fromkeys(name for point in points for name in point):
@@ -68,8 +68,8 @@ def _alike(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
         if len(codes) > 1:
             columns.append(column)
     if not columns:
-        return np.full((len(points), len(points)), BY_SHARE + BY_NEARNESS)
-    differ = np.zeros((len(points), len(points)))
+        return np.full((len(points), known), BY_SHARE + BY_NEARNESS)
+    differ = np.zeros((len(points), known))
     for values in np.array(columns):
-        differ += values[:, None] != values[None, :]
+        differ += values[:, None] != values[None, :known]
     return BY_SHARE * (1 - differ / len(columns)) + BY_NEARNESS * np.exp(-differ / STEPS)

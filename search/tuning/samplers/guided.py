@@ -27,7 +27,7 @@ WARM_START = 32
 TURNS: tuple[Literal["near", "ranked", "tpe"], ...] = ("near", "ranked", "near", "tpe")
 """Whose candidate is next, over and over."""
 
-LEARN_FROM, LEARN_EVERY = 10, 4
+LEARN_FROM, LEARN_EVERY = 10, 6
 """Measured candidates from which on predictions are corrected by them, and after how many more it is done again."""
 
 PARENTS = 8

@@ -29,6 +29,11 @@ def set_old(allowed: bool) -> None:
     torch.backends.cuda.matmul.allow_tf32 = allowed
 
 
+def set_both() -> None:
+    torch.set_float32_matmul_precision("high")
+    set_new("ieee")
+
+
 SWITCHES: dict[str, tuple[Callable[[], None], str | None]] = {
     "as torch begins": (lambda: None, None),
     "high": (lambda: torch.set_float32_matmul_precision("high"), "tf32"),
@@ -38,6 +43,7 @@ SWITCHES: dict[str, tuple[Callable[[], None], str | None]] = {
     "allow_tf32, not": (lambda: set_old(False), None),
     "fp32_precision": (lambda: set_new("tf32"), "tf32"),
     "fp32_precision of IEEE": (lambda: set_new("ieee"), None),
+    "high, then fp32_precision of IEEE": (set_both, None),
 }
 
 

@@ -102,7 +102,7 @@ def hidden(value: float) -> None:
     if "by" in vars(Inherits):
         del Inherits.by
     if value != HELD.scale:
-        Inherits.by = lambda self, x: x * value  # type: ignore[method-assign]
+        Inherits.by = lambda self, x: x * value  # type: ignore[method-assign]  # as notebooks do
 
 
 def with_name(value: float) -> None:

@@ -321,3 +321,16 @@ def test_tf32_is_allowed_for_the_products_that_ask_for_it_alone() -> None:
         assert (y.dtype, float(y.float().sum())) == (torch.bfloat16, 4 * 6 * 8)
     assert said == ["highest", "high"]
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+@pytest.mark.parametrize("set_before", ["none", "ieee", "tf32"])
+def test_switches_of_torch_are_left_as_they_were(set_before: str) -> None:
+    """The newest of them too, beside which torch refuses to say what the older ones are."""
+    switch = torch.backends.cuda.matmul
+    switch.fp32_precision = set_before
+    try:
+        eager_form(product(4, 6, 8, TF32))([torch.ones(4, 8), torch.ones(6, 8)])
+        assert switch.fp32_precision == set_before
+    finally:
+        switch.fp32_precision = "none"
+    assert torch.get_float32_matmul_precision() == "highest"

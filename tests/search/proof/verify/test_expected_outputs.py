@@ -239,6 +239,20 @@ def test_two_runs_are_compared_bit_by_bit(arrays: Arrays) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize(
+    ("value", "share"), [(0.5, 1.0), (0.625, 1.25), (-0.75, 1.5), (float("nan"), 2.0), (float("inf"), 2.0)]
+)
+def test_a_wrong_value_has_the_share_that_it_takes(value: float, share: float, arrays: Arrays) -> None:
+    """Twice what there is where no number tells."""
+    zeros, ones = arrays.xp.zeros(4), arrays.xp.ones(4)
+    want = Expected((4,), (1,), DType.F32, tolerance(DType.F32, 1.0), ones * -0.5, ones * 0.5)
+    have = zeros + 0
+    have[2] = value
+    comparison = compare(want, have, arrays)
+    assert (int(comparison.wrong), float(comparison.worst_share)) == (int(share > 1.0), share)
+
+
+@BOTH
 def test_chunks_add_up(arrays: Arrays, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("search.proof.verify.compare.CHUNK_ELEMS", 10)
     zeros, ones = arrays.xp.zeros(25), arrays.xp.ones(25)
