@@ -38,12 +38,16 @@ def read_fusion_of(text: str, inputs: Sequence[str]) -> tuple[Fusion, Any]:
     return Fusion.from_json(document), None
 
 
+_MOST_DIGITS = 19
+"""Of a size: it has 63 bits."""
+
+
 def sizes_of(words: Sequence[str]) -> dict[str, int]:
     """`M=8192,N=4` as sizes. Raises InvalidRequest."""
     found: dict[str, int] = {}
     for word in ",".join(words).split(",") if words else ():
         name, _, size = word.partition("=")
-        if not name or not size.isdecimal():
+        if not name or not size.isdecimal() or len(size) > _MOST_DIGITS:
             raise refused("--bind", word, "a symbol and its size", "Write it like --bind M=8192.")
         found[name] = int(size)
     return found
@@ -80,7 +84,7 @@ def _tensor(word: str) -> Any:
         raise refused("--input", word, "an element type and sizes", "Write it like --input bf16[8192,4096].")
     try:
         return torch.zeros([int(n) for n in numbers], dtype=getattr(torch, names[dtype]))
-    except (RuntimeError, TypeError):  # no room, or bytes or a size beyond 64 bits
+    except (RuntimeError, TypeError, ValueError):  # no room, or bytes, a size or its digits beyond what is held
         raise refused(
             "--input", word, "a tensor that finds room in this machine's memory", "Name smaller sizes."
         ) from None
