@@ -78,10 +78,9 @@ class GuidedSampler:
             self._left, self._tried = deque(ranked), 0
         if self._predicted_us and len(self._measured_us) >= self._learn_at:
             self._learn_at = len(self._measured_us) + LEARN_EVERY
-            first, left = (
-                [one for one in self._left if (one in self._first) is is_first] for is_first in (True, False)
-            )
-            self._left = deque([*first, *corrected(left, self._predicted_us, self._measured_us)])
+            stay = [one for one in self._left if one in self._first]
+            rest = [one for one in self._left if one not in self._first]
+            self._left = deque([*stay, *corrected(rest, self._predicted_us, self._measured_us)])
         if self._tried < WARM_START and (first := self._next_ranked()) is not None:
             return first
         match next(self._turns):
