@@ -75,7 +75,7 @@ class Starting:
                 if self.command != "HEAD":
                     self.wfile.write(content)
 
-            do_HEAD = do_POST = do_DELETE = do_GET  # noqa: N815 (the names that http.server looks for)
+            do_HEAD = do_POST = do_DELETE = do_PUT = do_PATCH = do_OPTIONS = do_GET  # noqa: N815 (the names that http.server looks for)
 
             def log_message(self, format: str, *args: object) -> None:
                 """Probes of a start are not worth a line each."""

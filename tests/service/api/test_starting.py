@@ -31,6 +31,7 @@ def test_a_probe_tells_starting_from_broken(listener: socket.socket) -> None:
         asked = client.post("/v1/tunings", json={})
         assert (asked.status_code, asked.json()["checks"]) == (503, {"start": "the job queue"})
         assert client.head("/readyz").content == b""
+        assert [client.request(method, "/").status_code for method in ("PUT", "PATCH", "OPTIONS")] == [503] * 3
         with fusetune.Client(url, store=None) as ours:
             assert ours.health().status == "starting"
 
