@@ -157,7 +157,7 @@ def tune_on(
         tuner = Tuner(
             builds=builder if elsewhere is None else SharedBuilds(builder, hosts, processes + _AHEAD),
             device=gpu.device,
-            sampler=GuidedSampler(spaces, seed, [*begun, *spread(ranking)], better, proposals, predicted_us),
+            sampler=GuidedSampler(spaces, seed, [*begun, *spread(ranking)], better, proposals, predicted_us, first),
             journal=log,
             budget=budget,
             settings=SearchSettings(queue_depth=processes + _AHEAD, floor_us=floor),

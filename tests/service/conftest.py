@@ -6,6 +6,7 @@ user may create databases.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import tempfile
@@ -50,6 +51,7 @@ def postgres() -> Iterator[URL]:
         server.psql("SELECT pg_reload_conf()")
         yield make_url(server.get_uri()).set(drivername="postgresql+psycopg")
         server.cleanup()
+        atexit.unregister(server._cleanup)  # at exit it would make a folder of its lock again
         _end(server.get_postmaster_info().pid, Path(folder, "data", "postmaster.pid"))
 
 

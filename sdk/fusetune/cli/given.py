@@ -38,12 +38,16 @@ def read_fusion_of(text: str, inputs: Sequence[str]) -> tuple[Fusion, Any]:
     return Fusion.from_json(document), None
 
 
+_MOST_DIGITS = 19
+"""Of a size: it has 63 bits."""
+
+
 def sizes_of(words: Sequence[str]) -> dict[str, int]:
     """`M=8192,N=4` as sizes. Raises InvalidRequest."""
     found: dict[str, int] = {}
     for word in ",".join(words).split(",") if words else ():
         name, _, size = word.partition("=")
-        if not name or not size.isdecimal():
+        if not name or not size.isdecimal() or len(size) > _MOST_DIGITS:
             raise refused("--bind", word, "a symbol and its size", "Write it like --bind M=8192.")
         found[name] = int(size)
     return found
@@ -56,7 +60,7 @@ def _lowered(text: str, inputs: Sequence[str]) -> tuple[Fusion, Any]:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:  # a TypeError: `.module` is of no package
         fix = "Write it like package.module:function, from a folder where Python finds it."
         raise refused("FUSION", text, f"a function of a module ({error})", fix) from None
     finally:
@@ -80,7 +84,7 @@ def _tensor(word: str) -> Any:
         raise refused("--input", word, "an element type and sizes", "Write it like --input bf16[8192,4096].")
     try:
         return torch.zeros([int(n) for n in numbers], dtype=getattr(torch, names[dtype]))
-    except RuntimeError:  # beyond 64 bits, or no room: torch says both so
+    except (RuntimeError, TypeError, ValueError):  # no room, or bytes, a size or its digits beyond what is held
         raise refused(
             "--input", word, "a tensor that finds room in this machine's memory", "Name smaller sizes."
         ) from None

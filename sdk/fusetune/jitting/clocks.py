@@ -33,11 +33,16 @@ class Clock(Protocol):
 
 
 class EventClock:
-    """CUDA events on the current stream, which is not waited for: device time, whatever queueing costs."""
+    """CUDA events on the current stream of `device`, by default the current one, which is not waited for: device time,
+    whatever queueing costs."""
+
+    def __init__(self, device: torch.device | None = None) -> None:
+        self._device = device
 
     def compare(self, otherwise: Callable[[], Any], kernel: Callable[[], Any]) -> TimedPair:
         """The runs are queued behind what the stream has to do."""
-        return _Events(_events_around(otherwise), _events_around(kernel))
+        with torch.cuda.device(self._device):  # events on another device's stream would tell nothing of these runs
+            return _Events(_events_around(otherwise), _events_around(kernel))
 
 
 class HostClock:

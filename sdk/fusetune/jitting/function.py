@@ -279,13 +279,15 @@ class JitFunction:
             found.why = f"its tensors are on {', '.join(sorted(elsewhere))}, and kernels run on CUDA devices"
             found.stays_eager = True
         elif tensors and tensors[0].is_cuda:
+            found.device = tensors[0].device
             for part in found.parts:
                 part.card = torch.cuda.get_device_name(tensors[0].device)
         return found
 
     def _peek(self, found: Specialized) -> list[Any] | None:
         """The kernels of all its parts, once they are there."""
-        if found.fusion is None or found.stays_eager:
+        is_asked_anyway = found.trial is not None and is_asserted()  # slower, and eager shall not run
+        if found.fusion is None or (found.stays_eager and not is_asked_anyway):
             return None
         kernels = [self._peek_part(part) for part in found.parts]
         return None if None in kernels else kernels
@@ -327,7 +329,7 @@ class JitFunction:
         """What times its kernels; None where they are taken as they are."""
         if not self._is_judged or is_asserted() or getattr(found.kernel, "origin", None) == "empty":
             return None
-        return EventClock() if self._clock is None and found.parts[0].card is not None else self._clock
+        return EventClock(found.device) if self._clock is None and found.device is not None else self._clock
 
     def _request(self, found: Specialized) -> None:
         if found.fusion is None or found.stays_eager:
@@ -359,7 +361,7 @@ class JitFunction:
         if (kernels := self._peek(found)) is not None:
             self._try(found, kernels, args, kwargs)
             if found.trial is not None:
-                found.trial.wait()
+                found.trial.wait(found.device)
             self._take(found)
         return found.kernel
 

@@ -32,7 +32,7 @@ class Specialized:
     A call that needs gradients has two `halves`, forward and backward, and `join` makes its run of their kernels; the
     forward alone, where gradients are passed on as they are.
     `last`: what tells calls like its last one; from call `like_at` on another is made where calls are like it no more.
-    `trial`: its kernels beside eager, from when they are there.
+    `trial`: its kernels beside eager, from when they are there. `device`: of its tensors, if that is of CUDA.
     `wrap`: what its run is wrapped in. `is_flat`: no argument holds several, and none is passed by name.
     """
 
@@ -43,6 +43,7 @@ class Specialized:
     key_text: str = ""
     bytes: int = 0
     card: str | None = None
+    device: torch.device | None = None
     why: str = ""
     refusal: CannotConvert | None = None
     stays_eager: bool = False

@@ -56,10 +56,10 @@ class KernelTrial:
             self.why = told if self._is_faster else f"not faster: {told}"
         return self._is_faster
 
-    def wait(self) -> None:
-        """Until it is known."""
-        if self._pending is not None and torch.cuda.is_available():
-            torch.cuda.synchronize()
+    def wait(self, device: torch.device | None) -> None:
+        """Until it is known; `device` is where it runs, None where it is over when it is made."""
+        if self._pending is not None and device is not None:
+            torch.cuda.synchronize(device)
 
 
 def _as_called(run: Run) -> Callable[..., Any]:

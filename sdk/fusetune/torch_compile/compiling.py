@@ -172,7 +172,7 @@ class CompileBackend:
         """What times a region on this device."""
         if self._clock is not None:
             return self._clock
-        return EventClock() if device is not None and device.type == "cuda" else HostClock()
+        return EventClock(device) if device is not None and device.type == "cuda" else HostClock()
 
     def asking(self, options: CompileOptions) -> Asking:
         """Who asks for kernels for a function of these options: nobody where none can come, or none is wanted."""

@@ -41,6 +41,7 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "string_type": "a text",
     "bool_type": "true or false",
+    "bool_parsing": "true or false",
     "tuple_type": "an array",
     "list_type": "an array",
     "dict_type": "an object",

@@ -8,6 +8,7 @@ it is worth something to.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -32,10 +33,14 @@ MOST_ORDERED, MOST_LEARNT = 128, 48
 def corrected(
     left: Sequence[Candidate], predicted_us: Mapping[Candidate, float], measured_us: Mapping[Candidate, float]
 ) -> list[Candidate]:
-    """All of `left`: the fastest by corrected time first. Who has no predicted time keeps the place before the rest."""
-    known = [one for one in measured_us if one in predicted_us][-MOST_LEARNT:]
-    told = [one for one in left if one in predicted_us]
-    others = [one for one in left if one not in predicted_us]
+    """All of `left`: the fastest by corrected time first. Who has no predicted time keeps the place before the rest.
+    Times that are none (0, infinite, NaN) tell nothing."""
+    known = [one for one in measured_us if _is_time(measured_us[one]) and _is_time(predicted_us.get(one))]
+    known = known[-MOST_LEARNT:]
+    is_told = [_is_time(predicted_us.get(one)) for one in left]
+    told, others = (
+        [one for one, is_one in zip(left, is_told, strict=True) if is_one is wanted] for wanted in (True, False)
+    )
     if len(known) < 2 or not told:
         return list(left)
     first = sorted(told, key=lambda one: predicted_us[one])[:MOST_ORDERED]
@@ -46,6 +51,10 @@ def corrected(
     times = np.log([predicted_us[one] for one in first]) + alike[len(known) :] @ weights
     order = np.argsort(times, kind="stable").tolist()
     return [*others, *(first[n] for n in order), *(one for one in told if one in behind)]
+
+
+def _is_time(us: float | None) -> bool:
+    return us is not None and 0.0 < us < math.inf
 
 
 def _alike(candidates: Sequence[Candidate], known: int) -> NDArray[np.float64]:

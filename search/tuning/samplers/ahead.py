@@ -97,7 +97,8 @@ class ProposalsAhead:
         coming, self._coming = self._coming, None
         try:
             self._ready.extend(coming.result())
-        except ChildError:
+        except (ChildError, OSError):  # it cannot be started again, either
+            self._child.kill()
             self._here = TpeStudy(*self._init)
             for one in self._told:
                 self._here.tell(*one)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from itertools import chain, cycle
 from types import MappingProxyType
@@ -41,7 +41,8 @@ PAIRS = 64
 
 class GuidedSampler:
     """A `Sampler`: first `ranked[:WARM_START]`, then in turns. `ranked` is in the order in which it is to be tried,
-    until some were measured: then `predicted_us`, times by candidate, are corrected by those (`corrected`).
+    until some were measured: then `predicted_us`, times by candidate, are corrected by those (`corrected`). `first`:
+    those of them that stay before the others whatever is learnt.
 
     `better` is a ranking that is still being made: once it is there it takes the place of `ranked`. What it raises,
     `ask` raises. `proposals`: of TPE, where they are made elsewhere; a turn for which there is none is the ranking's.
@@ -55,11 +56,13 @@ class GuidedSampler:
         better: Future[Sequence[Candidate]] | None = None,
         proposals: Proposals | None = None,
         predicted_us: Mapping[Candidate, float] = NOTHING,
+        first: Collection[Candidate] = (),
     ) -> None:
         self._spaces = spaces
         self._better = better
         self._random = random.Random(seed)
         self._predicted_us = predicted_us
+        self._first = frozenset(first)
         self._measured_us: dict[Candidate, float] = {}
         self._learn_at = LEARN_FROM
         self._tried = 0
@@ -75,7 +78,10 @@ class GuidedSampler:
             self._left, self._tried = deque(ranked), 0
         if self._predicted_us and len(self._measured_us) >= self._learn_at:
             self._learn_at = len(self._measured_us) + LEARN_EVERY
-            self._left = deque(corrected(self._left, self._predicted_us, self._measured_us))
+            first, left = (
+                [one for one in self._left if (one in self._first) is is_first] for is_first in (True, False)
+            )
+            self._left = deque([*first, *corrected(left, self._predicted_us, self._measured_us)])
         if self._tried < WARM_START and (first := self._next_ranked()) is not None:
             return first
         match next(self._turns):

@@ -79,13 +79,17 @@ def test_a_torch_function_is_lowered_for_the_tensors_named(
         pytest.param(["lower", "math:sqrt", "--input", "b16[4]"], 2, "--input bf16", id="no-dtype"),
         pytest.param(["lower", FILE, "--input", "bf16[4]"], 2, "Leave it out", id="input-of-a-file"),
         pytest.param(["tune", FILE, "--bind", "M"], 2, "--bind M=8192", id="no-size"),
+        pytest.param(["tune", FILE, "--bind", "M=" + "9" * 5000], 2, "--bind M=8192", id="size-of-5000-digits"),
         pytest.param(
             ["tune", FILE, "--bind", "M=8", "--url", "http://127.0.0.1:9"], 1, "no service answers at", id="away"
         ),
         pytest.param(["lower", "no_file", "--input", "bf16[4]"], 2, "a function of a module", id="input-of-nothing"),
         pytest.param(["lower", ":f", "--input", "bf16[4]"], 2, "package.module:function", id="module-without-a-name"),
+        pytest.param(["lower", ".m:f", "--input", "bf16[4]"], 2, "package.module:function", id="module-of-no-package"),
         pytest.param(["lower", sys.executable], 2, "not UTF-8", id="no-text"),
         pytest.param(["lower", "math:sqrt", "--input", f"f32[{2**40},{2**40}]"], 2, "finds room", id="too-large"),
+        pytest.param(["lower", "math:sqrt", "--input", f"f32[{10**24}]"], 2, "finds room", id="beyond-64-bits"),
+        pytest.param(["lower", "math:sqrt", "--input", f"f32[{'9' * 5000}]"], 2, "finds room", id="5000-digits"),
     ],
 )
 def test_faults_have_an_exit_code_and_a_fix(

@@ -102,6 +102,17 @@ def test_in_assert_cached_a_kernel_that_is_there_runs() -> None:
     assert clock.compared == 0
 
 
+def test_in_assert_cached_a_kernel_that_is_not_faster_runs() -> None:
+    clock, x = ScriptedClock(SLOWER), torch.randn(8)
+    function = jitted(scaled, clock, mode="block")
+    function(x)
+    assert runs(function) == [("eager", 1)]
+    with fusetune.assert_cached():
+        torch.testing.assert_close(function(x), scaled(x))
+    assert runs(function) == [("reference", 2)]
+    assert clock.compared == 1
+
+
 def test_what_a_call_changes_is_changed_once() -> None:
     function = jitted(lambda x, y: x.mul_(2).add(y), ScriptedClock(FASTER), mode="block")
     x, y = torch.ones(4), torch.ones(4)

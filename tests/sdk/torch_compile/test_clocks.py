@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -29,10 +31,19 @@ class FakeEvent:
         return 0.05
 
 
+@contextmanager
+def at(device: torch.device | None) -> Iterator[None]:
+    """Writes down which device is made the current one."""
+    FakeEvent.queue += [] if device is None else [f"at {device}"]
+    yield
+    FakeEvent.queue += [] if device is None else ["back"]
+
+
 @pytest.fixture
 def queue(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     FakeEvent.queue, FakeEvent.is_over = [], False
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "device", at)
     monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: FakeEvent.queue.append(f"wait {cycles}"), raising=False)
     return FakeEvent.queue
 
@@ -48,6 +59,12 @@ def test_the_device_waits_until_all_runs_are_queued(queue: list[str]) -> None:
         *("eager", wait, "event", *["eager"] * REPEATS, "event"),
         *("kernel", wait, "event", *["kernel"] * REPEATS, "event"),
     ]
+
+
+def test_events_are_on_the_device_whose_time_is_asked(queue: list[str]) -> None:
+    run(EventClock(torch.device("cuda", 1)), queue)
+    assert (queue[0], queue[-1]) == ("at cuda:1", "back")
+    assert queue.count("event") == 4
 
 
 def test_times_are_of_one_run_and_nobody_waits(queue: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -54,3 +55,13 @@ def test_what_is_predicted_to_be_slowest_stays_behind() -> None:
     measured = {many[0]: 100.0, many[1]: 300.0}
     order = corrected(many[2:], predicted, measured)
     assert order[-38:] == many[-38:]
+
+
+@pytest.mark.parametrize("none", [0.0, math.inf, math.nan])
+def test_times_that_are_none_tell_nothing(none: float) -> None:
+    measured = {one: us * (1.0 if is_bulk(one) else 0.7) for one, us in [*PREDICTED.items()][::4]}
+    left = [one for one in ALL if one not in measured][1:]
+    strange, unpredicted = ALL[0], ALL[1]
+    found = corrected([*left, unpredicted], {**PREDICTED, unpredicted: none}, measured | {strange: none})
+    without = {one: us for one, us in measured.items() if one is not strange}
+    assert found == [unpredicted, *corrected(left, PREDICTED, without)]

@@ -146,6 +146,12 @@ def test_a_variable_that_cannot_be_used_is_one_message(run: Run, monkeypatch: py
     assert "FUSETUNE_PORT: found 'many', expected an integer." in done.stderr
 
 
+def test_a_switch_that_is_none_is_one_message(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSETUNE_REQUIRE_KEY", "perhaps")
+    done = run("db", "upgrade")
+    assert "FUSETUNE_REQUIRE_KEY: found 'perhaps', expected true or false." in done.stderr
+
+
 def test_a_secret_that_cannot_be_used_is_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUSETUNE_API_KEY", "my secret")
     done = run("db", "upgrade")

@@ -70,6 +70,28 @@ def test_a_child_that_died_is_replaced_by_a_study_of_all_trials() -> None:
         assert found == [study.propose() for _ in range(3)]
 
 
+def test_a_child_that_died_between_requests_leaves_no_other_behind() -> None:
+    with ProposalsAhead(KNOBS, seed=0) as ahead:
+        ahead.propose(waits=True)
+        ahead._ready.clear()
+        first = ahead._child._process
+        assert first is not None
+        first.kill()
+        first._popen.wait()
+        assert ahead.propose(waits=True) is not None
+        second = ahead._child._process
+        assert second is None or second._popen.wait(20) is not None
+
+
+def test_a_child_that_cannot_be_asked_is_replaced_by_a_study(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise BlockingIOError("no process more")
+
+    with ProposalsAhead(KNOBS, seed=0) as ahead:
+        monkeypatch.setattr(ahead._child, "request", refused)
+        assert ahead.propose(waits=True) == TpeStudy(KNOBS, seed=0).propose()
+
+
 class _Late:
     """Proposals of which there are none unless they are waited for."""
 

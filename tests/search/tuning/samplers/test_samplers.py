@@ -12,7 +12,7 @@ from search.space.constraints import Constraint
 from search.space.knobs import Knob
 from search.space.space import Space
 from search.tuning.candidates.candidate import Candidate
-from search.tuning.samplers.guided import TURNS, WARM_START, GuidedSampler
+from search.tuning.samplers.guided import LEARN_FROM, TURNS, WARM_START, GuidedSampler
 from search.tuning.samplers.optuna import OptunaSampler
 from search.tuning.samplers.protocol import Sampler
 from search.tuning.samplers.uniform import RandomSampler
@@ -173,6 +173,18 @@ def test_what_a_better_ranking_fails_over_is_raised() -> None:
     better.set_exception(RuntimeError("no ranking"))
     with pytest.raises(RuntimeError, match="no ranking"):
         GuidedSampler({"flat": flat_space()}, 0, [], better).ask()
+
+
+@pytest.mark.parametrize("stay", [0, 20])
+def test_what_comes_first_stays_there_whatever_is_learnt(stay: int) -> None:
+    ranked = [Candidate.of("tiled", point) for point in tiled_space().sample(WARM_START, seed=1)]
+    predicted = {one: 100.0 - n for n, one in enumerate(ranked)}
+    spaces = {"tiled": tiled_space()}
+    sampler = GuidedSampler(spaces, 0, ranked, predicted_us=predicted, first=ranked[:stay])
+    found = search(sampler, WARM_START - 2)
+    assert found[:LEARN_FROM] == ranked[:LEARN_FROM]
+    assert (found[:20] == ranked[:20]) == (stay == 20)
+    assert found[20:] != ranked[20:-2]
 
 
 def test_half_of_the_turns_lie_around_the_fastest() -> None:
