@@ -16,6 +16,7 @@ from search.tuning.first import FirstKernel
 from search.tuning.journal import Journal
 from search.tuning.leaders import Winner
 from search.tuning.samplers.uniform import RandomSampler
+from search.tuning.trial import Trial, TrialState
 from search.tuning.tuner import SearchOutcome, SearchSettings, Tuner
 from tests.search.tuning.test_tuner import KEY, Compiler, Device, Drafter, Scripted, artifact
 
@@ -55,6 +56,33 @@ def test_one_that_fails_on_another_set_is_not_given(tmp_path: Path) -> None:
     assert [winner.artifact.source for winner in given] == [" 20.0"]
     assert outcome.winner is not None
     assert outcome.winner.artifact.source == " 20.0"
+
+
+@pytest.mark.parametrize(
+    ("predicted_us", "times", "after"),
+    [
+        pytest.param(10.0, [20.0], 1, id="twice as long"),
+        pytest.param(10.0, [20.1], None, id="longer"),
+        pytest.param(10.0, [90.0, 20.0], 2, id="a better one comes"),
+        pytest.param(10.0, [90.0, 80.0, 70.0, 60.0], 4, id="none comes"),
+        pytest.param(None, [90.0], 1, id="nothing is predicted"),
+    ],
+)
+def test_one_far_from_what_is_predicted_waits_for_a_few(
+    predicted_us: float | None, times: list[float], after: int | None
+) -> None:
+    class Settles:
+        def settled(self, trial: Trial) -> Any:
+            return trial
+
+    first = FirstKernel(lambda: True, lambda winner, us: given.append((winner, us)), predicted_us)
+    given: list[Any] = []
+    measured: list[Trial] = []
+    for number, us in enumerate(times, 1):
+        measured.append(Trial(number, None, TrialState.MEASURED, median_us=us))  # type: ignore[arg-type]  # is not asked
+        first.offer(sorted(measured, key=lambda one: one.median_us or 0.0), Settles())  # type: ignore[arg-type]  # settles
+        assert bool(given) is (after is not None and number >= after)
+    assert [(trial.median_us, us) for trial, us in given] == [(min(times), predicted_us)] * bool(after)
 
 
 @pytest.mark.parametrize(
