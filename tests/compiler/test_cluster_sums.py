@@ -22,18 +22,18 @@ SLICES = replace(FIRST, columns=48, slices=True)
 
 @pytest.fixture(scope="module")
 def first(pool: CompilePool) -> Made:
-    return made(pool, product(128, 64, 384, out="f32"), FIRST)
+    return made(pool, product(64, 64, 384, out="f32"), FIRST)
 
 
 @pytest.fixture(scope="module")
 def slices(pool: CompilePool) -> Made:
-    return made(pool, product(128, 96, 384, out="f32"), SLICES)
+    return made(pool, product(64, 96, 384, out="f32"), SLICES)
 
 
 def test_parts_are_sent_to_the_first_block(first: Made) -> None:
     """Through its shared memory alone: a place for each of the others, and a barrier."""
     kernel = first.generated.kernel
-    assert (kernel.grid, kernel.cluster, first.built.scratch) == ((6, 1, 1), 3, ())
+    assert (kernel.grid, kernel.cluster, first.built.scratch) == ((3, 1, 1), 3, ())
     assert [str(s.rank) for s in walk(kernel.body) if isinstance(s, RemoteStore)] == ["0"]
     assert kernel.smem_bytes == 32848 + 2 * 64 * 64 * 4  # behind two stages and their barriers, and one
     verdict = first.run()
@@ -43,7 +43,7 @@ def test_parts_are_sent_to_the_first_block(first: Made) -> None:
 def test_each_block_goes_on_with_its_slice(slices: Made) -> None:
     """A third of the columns: it is sent as much less."""
     kernel = slices.generated.kernel
-    assert (kernel.grid, kernel.cluster, slices.built.scratch) == ((12, 1, 1), 3, ())
+    assert (kernel.grid, kernel.cluster, slices.built.scratch) == ((6, 1, 1), 3, ())
     assert kernel.smem_bytes == 28752 + 2 * 64 * 16 * 4
     verdict = slices.run()
     assert (verdict.fault, verdict.max_error) == ("", 0.0)
@@ -58,7 +58,7 @@ def test_sums_that_round_have_one_order(which: str, request: pytest.FixtureReque
 
 STRUCTURES = {
     "two groups, boxes, products under way": (
-        product(128, 128, 512, right="mn"),
+        product(128, 64, 256, right="mn"),
         Groups(columns=64, step=32, parts=2, parts_on=P.CLUSTER, slices=True, in_flight=1, registers=(40, 232)),
     ),
     "a last part of one stage, and its end": (
